@@ -1,0 +1,16 @@
+"""The shared attention core: torch alone, no sound, no text, no task."""
+
+from asr.attention.additive import AdditiveAttention
+from asr.attention.contract import KINDS, Alignment, Annotations, Attention, Memory
+from asr.attention.masks import Window, restrict
+
+__all__ = [
+    "KINDS",
+    "AdditiveAttention",
+    "Alignment",
+    "Annotations",
+    "Attention",
+    "Memory",
+    "Window",
+    "restrict",
+]

@@ -1,0 +1,91 @@
+"""Additive attention (Bahdanau, Cho and Bengio 2015), with location features as an option."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from asr.attention.contract import Alignment, Annotations, Attention, Memory
+from asr.attention.masks import Window
+from asr.attention.normalizers import NORMALIZERS
+
+
+class AdditiveAttention(Attention):
+    """e_j = vᵀ tanh(W s + U h_j + b), with + L f_j for location features f = F ∗ past weights.
+
+    Source: Bahdanau et al. 2015, appendix A.1.2; the location term from Chorowski et al. 2015,
+    eq. (9), here over two channels: the last weights and their sum over all steps.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        annotation_size: int,
+        attention_size: int = 128,
+        location_features: int = 0,
+        location_width: int = 15,
+        normalizer: str = "softmax",
+        window: Window | None = None,
+    ) -> None:
+        """Make the mechanism.
+
+        location_features: channels of the convolution over past weights; 0 leaves it out.
+        location_width: its reach in annotations, odd.
+        normalizer: a name in `NORMALIZERS`.
+        window: where to look around the last alignment; None looks everywhere.
+        """
+        super().__init__()
+        if normalizer not in NORMALIZERS:
+            raise ValueError(
+                f"normalizer {normalizer!r} is not one of: {', '.join(sorted(NORMALIZERS))}"
+            )
+        if location_width % 2 == 0:
+            raise ValueError(f"location_width must be odd, got {location_width}")
+        self.normalizer = normalizer
+        self.window = window
+        self.key = nn.Linear(annotation_size, attention_size)
+        self.query = nn.Linear(query_size, attention_size, bias=False)
+        self.energy = nn.Parameter(torch.empty(attention_size))
+        bound = 1 / math.sqrt(attention_size)
+        nn.init.uniform_(self.energy, -bound, bound)
+        self.location: nn.Sequential | None = None
+        if location_features:
+            self.location = nn.Sequential(
+                nn.Conv1d(
+                    2, location_features, location_width, padding=location_width // 2, bias=False
+                ),
+                nn.Conv1d(location_features, attention_size, 1, bias=False),
+            )
+
+    def prepare(self, annotations: Annotations) -> Memory:
+        """Make the keys U h_j + b: annotations (B, T, E) → memory with keys (B, T, A)."""
+        return Memory(annotations.values, annotations.mask, self.key(annotations.values))
+
+    def forward(
+        self, query: Tensor, memory: Memory, previous: Alignment
+    ) -> tuple[Tensor, Alignment]:
+        """Attend: query (B, N, H) → context (B, N, E) and the alignment of this step (B, N, T)."""
+        energies = self.energies(query, memory, previous)  # (B, N, T)
+        allowed = memory.mask[:, None, :]  # (B, 1, T)
+        if self.window is not None:
+            energies, allowed = self.window.apply(energies, allowed, previous)
+        weights = NORMALIZERS[self.normalizer](energies, allowed)  # (B, N, T)
+        context = torch.bmm(weights.to(memory.values.dtype), memory.values)  # (B, N, E)
+        return context, previous.advance(weights)
+
+    def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
+        """Return the unmasked energies (B, N, T) of query (B, N, H)."""
+        hidden = memory.keys[:, None] + self.query(query)[:, :, None]  # (B, N, T, A)
+        if self.location is not None:
+            hidden = hidden + self._location_term(previous)
+        return torch.tanh(hidden) @ self.energy
+
+    def _location_term(self, previous: Alignment) -> Tensor:
+        """L f_j from past weights: (B, N, T, A)."""
+        assert self.location is not None
+        batch, hypotheses, length = previous.weights.shape
+        past = torch.stack([previous.weights, previous.cumulative], dim=2)  # (B, N, 2, T)
+        features = self.location(past.view(batch * hypotheses, 2, length))  # (B·N, A, T)
+        return features.transpose(1, 2).view(batch, hypotheses, length, -1)

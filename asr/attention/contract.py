@@ -1,0 +1,95 @@
+"""What every attention mechanism takes and gives.
+
+Letters: B utterances, T annotations of each, N queries (hypotheses) per utterance,
+E size of an annotation, H size of a query, A size of a key.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Annotations(NamedTuple):
+    """What an encoder says of its input, one vector per place.
+
+    values: (B, T, E).
+    mask: (B, T) bool, True where there is something to attend to.
+    """
+
+    values: Tensor
+    mask: Tensor
+
+
+class Memory(NamedTuple):
+    """Annotations with the keys made of them: prepared once per utterance, never per step.
+
+    values: (B, T, E). mask: (B, T) bool. keys: (B, T, A).
+    """
+
+    values: Tensor
+    mask: Tensor
+    keys: Tensor
+
+
+class Alignment(NamedTuple):
+    """What the next step may know of where the steps before it looked.
+
+    weights: (B, N, T), those of the last step; each row sums to 1 (to 0 before the first step
+        and where nothing may be attended to).
+    cumulative: (B, N, T), the sum of the weights over all steps so far.
+    """
+
+    weights: Tensor
+    cumulative: Tensor
+
+    def advance(self, weights: Tensor) -> Alignment:
+        """Return the alignment after one more step that looked with `weights` (B, N, T)."""
+        return Alignment(weights, self.cumulative + weights)
+
+
+class Attention(nn.Module):
+    """Base of all mechanisms. It holds parameters, never an utterance: all state is passed."""
+
+    def prepare(self, annotations: Annotations) -> Memory:
+        """Make the keys: annotations (B, T, E) → memory with keys (B, T, A)."""
+        raise NotImplementedError
+
+    def start(self, memory: Memory, hypotheses: int = 1) -> Alignment:
+        """Return the alignment before the first step: zeros (B, hypotheses, T)."""
+        batch, length = memory.mask.shape
+        zeros = memory.values.new_zeros(batch, hypotheses, length, dtype=torch.float32)
+        return Alignment(zeros, zeros)
+
+    def forward(
+        self, query: Tensor, memory: Memory, previous: Alignment
+    ) -> tuple[Tensor, Alignment]:
+        """Attend: query (B, N, H) → context (B, N, E) and the alignment of this step."""
+        raise NotImplementedError
+
+
+# name in a config → "module:class"; a new mechanism is one line here.
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "additive": "asr.attention.additive:AdditiveAttention",
+    }
+)
+
+
+def attention_class(kind: str) -> type[Attention]:
+    """Return the class of a mechanism by its name in `KINDS`.
+
+    Raises:
+        ValueError: no mechanism of that name.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"attention kind {kind!r} is not one of: {', '.join(sorted(KINDS))}")
+    module, _, name = KINDS[kind].partition(":")
+    found = getattr(importlib.import_module(module), name)
+    assert isinstance(found, type) and issubclass(found, Attention)
+    return found

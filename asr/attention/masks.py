@@ -1,0 +1,92 @@
+"""Where attention may look: padding, silence, and a window around the last alignment.
+
+Padding and silence are known before decoding, so they live in the annotations' mask.
+The window (the "location mask") moves with every step, so it is made from the last alignment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from asr.attention.contract import Alignment, Annotations
+
+CENTRES = ("expectation", "median")
+
+
+def restrict(annotations: Annotations, allowed: Tensor) -> Annotations:
+    """Forbid attention wherever `allowed` (B, T) is False, besides where it already is."""
+    return Annotations(annotations.values, annotations.mask & allowed)
+
+
+def pool_mask(mask: Tensor, reduction: int) -> Tensor:
+    """Bring a mask of input frames (B, F) to annotations (B, ⌈F / reduction⌉).
+
+    An annotation is allowed if any frame it covers is.
+    """
+    missing = -mask.size(1) % reduction
+    padded = functional.pad(mask, (0, missing))
+    return padded.unflatten(1, (-1, reduction)).any(-1)
+
+
+def expected_position(weights: Tensor) -> Tensor:
+    """Σ_j j·w_j: weights (…, T) → (…), in annotations; 0 where the weights are all 0."""
+    places = torch.arange(weights.size(-1), device=weights.device, dtype=weights.dtype)
+    return weights @ places
+
+
+def median_position(weights: Tensor) -> Tensor:
+    """First place by which half of the weight is spent: weights (…, T) → (…); 0 if all are 0."""
+    half = weights.sum(-1, keepdim=True) / 2
+    return (weights.cumsum(-1) < half).sum(-1).to(weights.dtype)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window around where the last step looked.
+
+    back, ahead: how many annotations it reaches behind and in front of its centre.
+    soft: False forbids all outside; True lowers the energies smoothly instead, by
+        d² / (2·σ²) for a distance of d annotations, with σ = back / 2 behind and ahead / 2
+        in front of the centre, so that little is left two deviations away.
+    centre: "expectation" or "median" of the last weights. The median does not move when a
+        little weight falls far away; the expectation does.
+    """
+
+    back: int
+    ahead: int
+    soft: bool = False
+    centre: str = "median"
+
+    def __post_init__(self) -> None:
+        if self.back < 1 or self.ahead < 1:
+            raise ValueError(
+                f"a window must reach at least 1 annotation both ways, "
+                f"got back={self.back}, ahead={self.ahead}"
+            )
+        if self.centre not in CENTRES:
+            raise ValueError(f"window centre {self.centre!r} is not one of: {', '.join(CENTRES)}")
+
+    def distances(self, previous: Alignment) -> Tensor:
+        """Return signed distances (B, N, T) of every place from the centre (no gradient)."""
+        weights = previous.weights.detach()
+        find = expected_position if self.centre == "expectation" else median_position
+        places = torch.arange(weights.size(-1), device=weights.device, dtype=weights.dtype)
+        return places - find(weights)[..., None]
+
+    def apply(self, energies: Tensor, allowed: Tensor, previous: Alignment) -> tuple[Tensor, Tensor]:
+        """Narrow energies (B, N, T) and the allowed places (B, 1 or N, T) to the window.
+
+        Before the first step the window stands at the first annotation. A hard window that
+        holds no allowed place (a long silence that is masked) is opened for that step,
+        since attention that can look nowhere would say nothing of the rest.
+        """
+        distance = self.distances(previous)
+        if self.soft:
+            deviation = torch.where(distance < 0, self.back / 2, self.ahead / 2)
+            return energies - (distance / deviation).square() / 2, allowed
+        inside = allowed & (distance >= -self.back) & (distance <= self.ahead)
+        return energies, torch.where(inside.any(-1, keepdim=True), inside, allowed)

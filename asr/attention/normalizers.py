@@ -1,0 +1,31 @@
+"""From energies to weights. All take (…, T) energies and a mask, and give rows that sum to 1."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def masked_softmax(energies: Tensor, allowed: Tensor) -> Tensor:
+    """Softmax over the allowed places; exactly 0 elsewhere, and all 0 where nothing is allowed.
+
+    energies: (…, T). allowed: bool, broadcastable to energies. Computed in float32.
+    Finite in value and gradient even for a row without any allowed place.
+    """
+    lowest = torch.finfo(torch.float32).min
+    masked = energies.float().masked_fill(~allowed, lowest)
+    return torch.softmax(masked, dim=-1) * allowed
+
+
+def smoothed(energies: Tensor, allowed: Tensor) -> Tensor:
+    """Sigmoid smoothing: σ(e) / Σ σ(e) over the allowed places.
+
+    Spreads the weight over more places than the softmax (Chorowski et al. 2015, section 2.3).
+    Shapes as in `masked_softmax`.
+    """
+    scores = torch.sigmoid(energies.float()) * allowed
+    total = scores.sum(-1, keepdim=True)
+    return scores / total.clamp_min(torch.finfo(torch.float32).tiny)
+
+
+NORMALIZERS = {"softmax": masked_softmax, "smoothed": smoothed}

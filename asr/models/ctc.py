@@ -1,0 +1,58 @@
+"""Connectionist temporal classification on the annotations: a training aid and a score."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from asr.attention.contract import Annotations
+
+BLANK = 0
+
+
+class CTCHead(nn.Module):
+    """A linear layer that reads `subframes` labellings out of each annotation.
+
+    Read English has 14 to 15 characters a second and CTC needs a frame for each, and a blank
+    between doubled ones: more than the 12.5 annotations a second of an 80 ms encoder. Two
+    subframes give the frames of a 40 ms encoder at the cost of an 80 ms one.
+    Source: Graves et al. 2006; trained jointly with attention as in Kim, Hori, Watanabe 2017.
+    """
+
+    def __init__(self, annotation_size: int, vocabulary_size: int, subframes: int = 2) -> None:
+        super().__init__()
+        self.subframes = subframes
+        self.vocabulary_size = vocabulary_size
+        self.output = nn.Linear(annotation_size, subframes * vocabulary_size)
+
+    def log_probs(self, annotations: Annotations) -> Tensor:
+        """Return log-probabilities (B, T·subframes, V) in float32; V[0] is the blank.
+
+        Frames beyond an utterance's own `lengths` are of no meaning.
+        """
+        logits = self.output(annotations.values)  # (B, T, subframes·V)
+        batch, length, _ = logits.shape
+        logits = logits.view(batch, length * self.subframes, self.vocabulary_size)
+        return torch.log_softmax(logits.float(), dim=-1)
+
+    def lengths(self, annotations: Annotations) -> Tensor:
+        """Return how many CTC frames (B,) each utterance has; the mask must be the padding's."""
+        return annotations.mask.sum(1) * self.subframes
+
+    def loss(self, annotations: Annotations, targets: Tensor, target_lengths: Tensor) -> Tensor:
+        """Mean negative log-likelihood per target symbol, in nats.
+
+        targets: (B, U) without end-of-sentence; target_lengths: (B,). An utterance too short
+        for its text has no path and counts as 0; an empty text counts its blanks.
+        """
+        losses = functional.ctc_loss(
+            self.log_probs(annotations).transpose(0, 1),  # (T', B, V)
+            targets,
+            self.lengths(annotations),
+            target_lengths,
+            blank=BLANK,
+            reduction="none",
+            zero_infinity=True,
+        )
+        return losses.sum() / target_lengths.clamp_min(1).sum()

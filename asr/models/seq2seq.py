@@ -1,0 +1,111 @@
+"""Encoder + attention + decoder (+ CTC): the whole, built from its settings."""
+
+from __future__ import annotations
+
+import inspect
+
+from torch import nn
+
+from asr.attention.contract import Attention, attention_class
+from asr.attention.masks import Window
+from asr.models.acoustic import AcousticEncoder
+from asr.models.ctc import CTCHead
+from asr.models.decoder import Decoder
+from asr.models.settings import (
+    AttentionSettings,
+    DecoderSettings,
+    SpeechSettings,
+    TranslationSettings,
+)
+from asr.models.textual import TextualEncoder
+
+
+class SpeechModel(nn.Module):
+    """Features in, characters out: acoustic encoder, CTC head or None, decoder."""
+
+    def __init__(self, encoder: AcousticEncoder, ctc: CTCHead | None, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.ctc = ctc
+        self.decoder = decoder
+
+
+class TranslationModel(nn.Module):
+    """Tokens in, tokens out: textual encoder and decoder."""
+
+    def __init__(self, encoder: TextualEncoder, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+
+def build_speech_model(settings: SpeechSettings, vocabulary_size: int) -> SpeechModel:
+    """Make an untrained recogniser of the given sizes."""
+    encoder = AcousticEncoder(
+        mels=settings.features.mels,
+        channels=settings.encoder.channels,
+        state_size=settings.encoder.state_size,
+        layers=settings.encoder.layers,
+        layers_before_reduction=settings.encoder.layers_before_reduction,
+        dropout=settings.encoder.dropout,
+    )
+    ctc = None
+    if settings.ctc.subframes:
+        ctc = CTCHead(encoder.size, vocabulary_size, settings.ctc.subframes)
+    decoder = _build_decoder(settings.attention, settings.decoder, encoder.size, vocabulary_size)
+    return SpeechModel(encoder, ctc, decoder)
+
+
+def build_translation_model(
+    settings: TranslationSettings, source_size: int, target_size: int
+) -> TranslationModel:
+    """Make an untrained translator; the sizes are those of the two vocabularies."""
+    encoder = TextualEncoder(
+        vocabulary_size=source_size,
+        embedding_size=settings.encoder.embedding_size,
+        state_size=settings.encoder.state_size,
+        layers=settings.encoder.layers,
+        dropout=settings.encoder.dropout,
+    )
+    decoder = _build_decoder(settings.attention, settings.decoder, encoder.size, target_size)
+    return TranslationModel(encoder, decoder)
+
+
+def _build_decoder(
+    attention: AttentionSettings, decoder: DecoderSettings, annotation_size: int, outputs: int
+) -> Decoder:
+    return Decoder(
+        attention=_build_attention(attention, decoder.state_size, annotation_size),
+        vocabulary_size=outputs,
+        annotation_size=annotation_size,
+        embedding_size=decoder.embedding_size,
+        state_size=decoder.state_size,
+        readout_size=decoder.readout_size,
+        dropout=decoder.dropout,
+    )
+
+
+def _build_attention(
+    settings: AttentionSettings, query_size: int, annotation_size: int
+) -> Attention:
+    """Make the mechanism, with those of the settings that its constructor has."""
+    window = None
+    if settings.window_back or settings.window_ahead:
+        window = Window(
+            back=settings.window_back,
+            ahead=settings.window_ahead,
+            soft=settings.window_soft,
+            centre=settings.window_centre,
+        )
+    offered = {
+        "query_size": query_size,
+        "annotation_size": annotation_size,
+        "attention_size": settings.size,
+        "location_features": settings.location_features,
+        "location_width": settings.location_width,
+        "normalizer": settings.normalizer,
+        "window": window,
+    }
+    kind = attention_class(settings.kind)
+    wanted = inspect.signature(kind.__init__).parameters
+    return kind(**{name: value for name, value in offered.items() if name in wanted})

@@ -1,0 +1,223 @@
+"""What a training run is told, and how a TOML file and the command line tell it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asr.errors import UserError
+from asr.models.settings import SpeechSettings, TranslationSettings
+from asr.settings import from_table
+
+
+@dataclass(frozen=True)
+class ManifestSettings:
+    """A manifest to train on, and how often an epoch takes each of its utterances.
+
+    times: 2 takes each twice an epoch; 0.3 takes a random three tenths of them.
+    """
+
+    manifest: str
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
+class SpeechDataSettings:
+    """Manifests, relative to the folder given by `--data`.
+
+    dev_ids: a file that lists the dev utterances to use, relative to the config; empty for all.
+    dev_most: use at most so many, spread evenly over the list; 0 for all.
+    noise: a manifest of recordings without speech: mixed into speech, and shown alone with an
+        empty text, so that the model learns to write nothing. Empty for none.
+    noise_times: how often an epoch shows each of them alone.
+    longest: utterances above so many seconds are left out of training (their number is told).
+    cache_gigabytes: how much decoded audio to keep in memory.
+    """
+
+    train: tuple[ManifestSettings, ...]
+    dev: str
+    dev_ids: str = ""
+    dev_most: int = 0
+    noise: str = ""
+    noise_times: float = 1.0
+    longest: float = 20.0
+    cache_gigabytes: float = 4.0
+
+
+@dataclass(frozen=True)
+class PairDataSettings:
+    """Sentence pairs, one a line, `source<TAB>target`, relative to the folder given by `--data`.
+
+    train, dev: files; dev empty holds `dev_share` of the source sentences out of train.
+    most_words: pairs with a longer side are left out.
+    limit: use only so many of the first pairs; 0 for all.
+    phrases: [source, wanted target] pairs that each validation translates and shows in a table;
+        where they are also in the file they are trained on, never held out.
+    """
+
+    train: str
+    dev: str = ""
+    dev_share: float = 0.1
+    most_words: int = 40
+    limit: int = 0
+    subwords: int = 0  # size of a joint sentencepiece vocabulary; 0 takes words
+    phrases: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """How utterances are gathered.
+
+    size: padded seconds of audio (speech) or padded target tokens (translation) in a batch.
+    sorted_epochs: so many first epochs go from short to long, since alignment is learnt
+        from short utterances first.
+    """
+
+    size: float = 160.0
+    most: int = 128  # utterances in a batch
+    sorted_epochs: int = 0
+
+
+@dataclass(frozen=True)
+class AugmentSettings:
+    """What is done to training audio; see `asr.audio.augment`. Shares are of the utterances."""
+
+    speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
+    gain_db: float = 6.0
+    noise_share: float = 0.0
+    noise_snr_db: tuple[float, ...] = (5.0, 25.0)  # lowest, highest
+    time_masks: int = 2
+    time_width: int = 40
+    time_share: float = 0.08
+    frequency_masks: int = 2
+    frequency_width: int = 20
+    after_step: int = 0  # SpecAugment begins here
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """(1 − ctc)·cross-entropy + ctc·CTC + the attention penalties, each with its factor."""
+
+    ctc: float = 0.3
+    label_smoothing: float = 0.1
+    entropy: float = 0.0
+    entropy_target: float = 0.0  # nats
+    coverage: float = 0.0
+    diagonality: float = 0.0
+    diagonality_steps: int = 0  # the factor falls in a straight line to 0 by this step
+    scheduled_sampling: float = 0.0  # share of fed-back tokens that are the model's own
+    scheduled_sampling_from: int = 0  # step
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The loop: AdamW with warm-up, a plateau and a straight way down to 0.
+
+    decay_share: the last share of the steps in which the rate falls.
+    average: decay of the running average of the weights, which validation and the saved
+        model use; 0 turns it off.
+    keep: how many of the best validated models are averaged at the end.
+    patience: stop after so many validations without a better one; 0 never stops early.
+    processes: how many train together; a batch is shared out between them.
+    accumulate: batches of which the gradients are summed for one step.
+    """
+
+    steps: int = 10_000
+    rate: float = 1e-3
+    warmup_steps: int = 500
+    decay_share: float = 0.3
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    accumulate: int = 1
+    average: float = 0.999
+    keep: int = 3
+    validate_every: int = 500
+    log_every: int = 20
+    patience: int = 0
+    precision: str = "bf16"
+    device: str = "auto"
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class SpeechConfig:
+    """A whole speech recipe: `task = "speech"`."""
+
+    data: SpeechDataSettings
+    task: str = "speech"
+    seed: int = 1
+    model: SpeechSettings = field(default_factory=SpeechSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    augment: AugmentSettings = field(default_factory=AugmentSettings)
+    loss: LossSettings = field(default_factory=LossSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+
+@dataclass(frozen=True)
+class TranslationConfig:
+    """A whole translation recipe: `task = "translation"`."""
+
+    data: PairDataSettings
+    task: str = "translation"
+    seed: int = 1
+    model: TranslationSettings = field(default_factory=TranslationSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    loss: LossSettings = field(default_factory=lambda: LossSettings(ctc=0.0))
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+
+Config = SpeechConfig | TranslationConfig
+TASKS: dict[str, type[SpeechConfig] | type[TranslationConfig]] = {
+    "speech": SpeechConfig,
+    "translation": TranslationConfig,
+}
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Read a TOML config and apply `key.sub=value` overrides (values as in TOML, or plain text).
+
+    Raises:
+        UserError: the file is missing or not TOML, a key is unknown (the nearest known one is
+            named), a value has the wrong type.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot read the config: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a TOML file: {error}") from error
+    for override in overrides:
+        _override(table, override)
+    return config_from_table(table)
+
+
+def config_from_table(table: dict[str, Any]) -> Config:
+    """Build a config from its table; `task` says which kind.
+
+    Raises:
+        UserError: as in `load_config`.
+    """
+    task = table.get("task", "speech")
+    if task not in TASKS:
+        raise UserError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
+    return from_table(TASKS[task], table)
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    """Put one `a.b=value` into nested tables."""
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"--set wants key=value, got {override!r}; e.g. training.steps=2000")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    *path, last = key.strip().split(".")
+    for name in path:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise UserError(f"--set {override}: {name} is not a table")
+    table[last] = value

@@ -1,0 +1,375 @@
+"""The training loop, the same for speech and text: read it from top to bottom."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from asr.errors import UserError
+from asr.training import distributed
+from asr.training.batches import prefetch
+from asr.training.config import TrainingSettings
+from asr.training.state import Progress, RunningAverage, load_checkpoint, save_checkpoint
+
+MOST_BAD_STEPS = 20  # in a row, before a run that diverged is stopped
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The loss of a batch.
+
+    total: what is minimised. parts: figures to log. amount: audio seconds or tokens it held.
+    """
+
+    total: Tensor
+    parts: dict[str, Tensor]
+    amount: float
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a validation found: `figure` is compared (lower is better), the rest is logged."""
+
+    figure: float
+    metrics: dict[str, float]
+    verdict: str
+    picture: Path | None = None
+
+
+class Task(Protocol):
+    """What the loop must be told of speech or of text. Batches are whatever the task makes."""
+
+    model: nn.Module
+    unit: str  # of Losses.amount
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the batches of an epoch as lists of example indices; the same at each call."""
+
+    def make(self, epoch: int, position: int, indices: list[int]) -> Any:
+        """Load one batch; all chance in it follows from the seed, epoch and position."""
+
+    def loss(self, batch: Any, step: int) -> Losses:
+        """Return the loss of a batch."""
+
+    def validate(self, step: int, folder: Path) -> Validation:
+        """Decode the dev set, free-running."""
+
+    def save(self, folder: Path) -> None:
+        """Write the model as a folder that can be loaded."""
+
+
+class Journal:
+    """metrics.jsonl, TensorBoard where it is installed, and lines on stderr."""
+
+    def __init__(self, folder: Path, upto: int) -> None:
+        self._path = folder / "metrics.jsonl"
+        self._board: Any = None
+        self._first = distributed.rank() == 0
+        if not self._first:
+            return
+        self._drop_after(upto)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=upto + 1)
+
+    def write(self, step: int, kind: str, values: dict[str, float | str]) -> None:
+        """Note the values of a step; kind is "train" or "dev"."""
+        if not self._first:
+            return
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")
+        if self._board is not None:
+            for name, value in values.items():
+                if not isinstance(value, str):
+                    self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def picture(self, step: int, path: Path) -> None:
+        """Show a PNG in TensorBoard."""
+        if self._board is not None:
+            from matplotlib import image
+
+            self._board.add_image("alignment", image.imread(path), step, dataformats="HWC")
+
+    def close(self) -> None:
+        """Write out what TensorBoard still holds."""
+        if self._board is not None:
+            self._board.close()
+
+    def _drop_after(self, step: int) -> None:
+        """Forget what an interrupted stretch noted after the checkpoint it goes on from."""
+        if self._path.exists():
+            lines = self._path.read_text("utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if json.loads(line)["step"] <= step]
+            self._path.write_text("".join(kept), "utf-8")
+
+
+def rate_at(step: int, settings: TrainingSettings) -> float:
+    """Return the learning rate of a step: up in a line, level, and down in a line to 0."""
+    if step < settings.warmup_steps:
+        return settings.rate * (step + 1) / settings.warmup_steps
+    decay_steps = max(1, round(settings.steps * settings.decay_share))
+    left = (settings.steps - step) / decay_steps
+    return settings.rate * min(1.0, max(0.0, left))
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of a name; "auto" takes a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"device {name!r} is not known to torch; use auto, cpu or cuda") from error
+
+
+def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Progress:
+    """Train until the steps are done or patience is out; go on where an earlier call stopped.
+
+    Writes into `folder`: checkpoints/, metrics.jsonl, tensorboard/, alignments/, and after each
+    validation models/step-N (the best few are kept) with the running average of the weights.
+
+    Raises:
+        UserError: the loss was not finite for too many steps in a row.
+    """
+    model = task.model
+    optimizer = make_optimizer(model, settings)
+    average = RunningAverage(model, settings.average)
+    progress, damaged = load_checkpoint(folder / "checkpoints", model, optimizer, average)
+    for path in damaged:
+        tell(f"{path}: damaged, passed over")
+    if progress.step:
+        tell(f"going on from step {progress.step} (epoch {progress.epoch})")
+    journal = Journal(folder, progress.step)
+    quiet = distributed.rank() > 0 or not sys.stderr.isatty()
+    bar = tqdm(total=settings.steps, initial=progress.step, unit="step", disable=quiet)
+    trainer = _Trainer(task, settings, folder, seed, optimizer, average, progress, journal, bar)
+    try:
+        while not trainer.finished:
+            trainer.run_epoch()
+    finally:
+        bar.close()
+        journal.close()
+    return progress
+
+
+def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
+    """AdamW; weight decay on matrices only, not on biases, norms and other vectors."""
+    matrices = [each for each in model.parameters() if each.dim() > 1]
+    vectors = [each for each in model.parameters() if each.dim() <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98), fused=True)
+
+
+def tell(line: str) -> None:
+    """Print a line to stderr without breaking the progress bar; only the first process does."""
+    if distributed.rank() == 0:
+        tqdm.write(line, file=sys.stderr)
+
+
+class _Trainer:
+    """One stretch of training; what must survive it is in `progress` and the checkpoints."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: TrainingSettings,
+        folder: Path,
+        seed: int,
+        optimizer: torch.optim.Optimizer,
+        average: RunningAverage,
+        progress: Progress,
+        journal: Journal,
+        bar: Any,
+    ) -> None:
+        self.task = task
+        self.settings = settings
+        self.folder = folder
+        self.seed = seed
+        self.optimizer = optimizer
+        self.average = average
+        self.progress = progress
+        self.journal = journal
+        self.bar = bar
+        self.bad_steps = 0
+        self.sums: defaultdict[str, Tensor | float] = defaultdict(float)
+        self.since = _Stretch(progress.amount)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the steps are done or patience is out."""
+        out_of_patience = 0 < self.settings.patience <= self.progress.worse
+        return self.progress.step >= self.settings.steps or out_of_patience
+
+    def run_epoch(self) -> None:
+        """Train on the rest of the epoch, validating and saving on the way."""
+        epoch = self.progress.epoch
+        plan = list(enumerate(self.task.plan(epoch)))[self.progress.position :]
+
+        def make(entry: tuple[int, list[int]]) -> Any:
+            position, indices = entry
+            return self.task.make(epoch, position, distributed.share_of(indices))
+
+        group: list[Any] = []
+        for (position, _), batch in zip(plan, prefetch(plan, make), strict=False):
+            group.append(batch)
+            if len(group) < self.settings.accumulate:
+                continue
+            self.step(group)
+            group = []
+            self.progress.position = position + 1
+            if self.progress.step % self.settings.log_every == 0:
+                self.log()
+            if self.progress.step % self.settings.validate_every == 0 or self.finished:
+                self.validate()
+            if self.finished:
+                return
+        self.progress.epoch, self.progress.position = epoch + 1, 0
+
+    def step(self, batches: Sequence[Any]) -> None:
+        """Take one optimiser step on the mean loss of the batches."""
+        step = self.progress.step
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate_at(step, self.settings)
+        # Dropout follows from the step alone, so that a run that goes on draws the same.
+        torch.manual_seed(_mixed(self.seed, step, distributed.rank()))
+        self.task.model.train()
+        for batch in batches:
+            losses = self.task.loss(batch, step)
+            (losses.total / len(batches)).backward()
+            self.progress.amount += losses.amount * distributed.world_size()
+            for name, value in losses.parts.items():
+                self.sums[name] = self.sums[name] + value.detach() / len(batches)
+        distributed.average_gradients(self.task.model)
+        norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip)
+        if torch.isfinite(norm):
+            self.optimizer.step()
+            self.average.update()
+            self.bad_steps = 0
+        else:
+            self._count_bad_step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.sums["gradient_norm"] = self.sums["gradient_norm"] + norm.detach()
+        self.progress.step += 1
+        self.bar.update()
+
+    def log(self) -> None:
+        """Note the mean of each part of the loss since the last time, and the speed."""
+        steps = self.settings.log_every
+        values: dict[str, float | str] = {
+            name: float(value) / steps for name, value in self.sums.items()
+        }
+        self.sums.clear()
+        seconds, amount = self.since.lap(self.progress.amount)
+        self.progress.seconds += seconds
+        values["rate"] = self.optimizer.param_groups[0]["lr"]
+        values[f"{self.task.unit}_per_second"] = amount / seconds
+        values["epoch"] = self.progress.epoch
+        values["training_seconds"] = self.progress.seconds
+        self.journal.write(self.progress.step, "train", values)
+        self.bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
+
+    def validate(self) -> None:
+        """Decode the dev set with the averaged weights; keep the model if it is among the best."""
+        with self.average.in_place():
+            figure = distributed.from_first(self._judge() if distributed.rank() == 0 else 0.0)
+            self._keep_if_good(figure)
+        if distributed.rank() == 0:
+            save_checkpoint(
+                self.folder / "checkpoints",
+                self.progress,
+                self.task.model,
+                self.optimizer,
+                self.average,
+            )
+        self.since = _Stretch(self.progress.amount)
+
+    def _judge(self) -> float:
+        """Validate, note what was found and return the figure."""
+        step = self.progress.step
+        self.task.model.eval()
+        with torch.no_grad():
+            found = self.task.validate(step, self.folder)
+        values = {**found.metrics, "amount": self.progress.amount, "verdict": found.verdict}
+        self.journal.write(step, "dev", values)
+        if found.picture is not None:
+            self.journal.picture(step, found.picture)
+        figures = "  ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
+        tell(f"step {step}  {figures}  {found.verdict}")
+        return found.figure
+
+    def _keep_if_good(self, figure: float) -> None:
+        """Save the model if it is one of the best `keep`; forget the one that drops out."""
+        progress = self.progress
+        improved = not progress.best or figure < progress.best[0][0]
+        progress.worse = 0 if improved else progress.worse + 1
+        ranked = sorted([*progress.best, (figure, progress.step)])
+        progress.best = ranked[: self.settings.keep]
+        if distributed.rank() > 0:
+            return
+        if (figure, progress.step) in progress.best:
+            self.task.save(model_folder(self.folder, progress.step))
+        for _, step in ranked[self.settings.keep :]:
+            _remove(model_folder(self.folder, step))
+
+    def _count_bad_step(self) -> None:
+        self.bad_steps += 1
+        tell(f"step {self.progress.step}: the gradient is not finite; the step is left out")
+        if self.bad_steps >= MOST_BAD_STEPS:
+            raise UserError(
+                f"the gradient was not finite for {MOST_BAD_STEPS} steps in a row; "
+                f"the last checkpoint is sound: lower training.rate and start again"
+            )
+
+
+def _mixed(*numbers: int) -> int:
+    """Return one seed made of several numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+class _Stretch:
+    """Measures time and amount since the last look."""
+
+    def __init__(self, amount: float) -> None:
+        self._time = time.perf_counter()
+        self._amount = amount
+
+    def lap(self, amount: float) -> tuple[float, float]:
+        """Return seconds and amount since the last look, and begin anew."""
+        now = time.perf_counter()
+        passed, done = now - self._time, amount - self._amount
+        self._time, self._amount = now, amount
+        return max(passed, math.ulp(1.0)), done
+
+
+def model_folder(folder: Path, step: int) -> Path:
+    """Return where a run keeps the model of a step."""
+    return folder / "models" / f"step-{step:08d}"
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a small JSON file for people and programs to read."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_dir():
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()

@@ -1,0 +1,75 @@
+"""A training run from its config to a finished model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from asr.errors import UserError
+from asr.models.checkpoint import WEIGHTS
+from asr.settings import to_table
+from asr.training.config import Config, SpeechConfig, load_config
+from asr.training.distributed import rank, run_in_processes
+from asr.training.loop import Task, model_folder, tell, train, write_json
+from asr.training.state import Progress, average_weights
+
+
+def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[str] = ()) -> Path:
+    """Train as a config says, in a run folder; going on if there is a checkpoint in it.
+
+    data: the folder that the config's paths are relative to; None takes the config's own.
+    Returns the model folder: the average of the best validated models, or the best of them
+    if the average is worse on the dev set.
+
+    Raises:
+        UserError: the config, the data or the run folder cannot be used.
+    """
+    config = load_config(config_file, overrides)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot make the run folder: {error.strerror}") from error
+    write_json(folder / "config.json", to_table(config))
+    arguments = (config, folder, data or config_file.parent, config_file.parent)
+    run_in_processes(config.training.processes, _run_here, *arguments)
+    return folder / "model"
+
+
+def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> None:
+    """Train in this process; the first one finishes the model."""
+    task = _make_task(config, data, config_folder)
+    progress = train(task, config.training, folder, config.seed)
+    if rank() == 0:
+        _finish(task, progress, folder)
+
+
+def _make_task(config: Config, data: Path, config_folder: Path) -> Task:
+    if isinstance(config, SpeechConfig):
+        from asr.training.speech import SpeechTask
+
+        return SpeechTask(config, data, config_folder)
+    from asr.training.translation import TranslationTask
+
+    return TranslationTask(config, data)
+
+
+def _finish(task: Task, progress: Progress, folder: Path) -> None:
+    """Average the best models; save what is better on the dev set, the average or the best one."""
+    if not progress.best:
+        raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
+    states = [
+        load_file(str(model_folder(folder, step) / WEIGHTS)) for _, step in progress.best
+    ]
+    names = task.model.state_dict().keys()
+    averaged = average_weights(states)
+    task.model.load_state_dict({name: averaged[name] for name in names})
+    task.model.eval()
+    with torch.no_grad():
+        found = task.validate(progress.step, folder)
+    tell(f"average of {len(states)} models: {found.figure:.2f}; best alone: {progress.best[0][0]:.2f}")
+    if found.figure > progress.best[0][0]:
+        task.model.load_state_dict({name: states[0][name] for name in names})
+    task.save(folder / "model")

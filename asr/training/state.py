@@ -1,0 +1,157 @@
+"""What a run must remember to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asr.errors import UserError
+
+KEPT_CHECKPOINTS = 2  # the newest, and one before it in case the newest is damaged
+
+
+@dataclass
+class Progress:
+    """Where a run stands.
+
+    step: optimiser steps taken. epoch, position: the next batch is `position` of `epoch`.
+    best: (figure, step) of the best validations, best first. worse: validations since the best.
+    amount: audio seconds or tokens seen. seconds: spent training, over all stretches.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    best: list[tuple[float, int]] = field(default_factory=list)
+    worse: int = 0
+    amount: float = 0.0
+    seconds: float = 0.0
+
+
+class RunningAverage:
+    """An exponential average of a model's weights, which is steadier than any one of them.
+
+    Its first steps weigh all alike: after n steps the decay is at most (1 + n) / (10 + n).
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.updates = 0
+        self._weights = [each for each in model.state_dict().values() if each.is_floating_point()]
+        self.values = [each.detach().clone() for each in self._weights]
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the weights of after a step in."""
+        self.updates += 1
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        torch._foreach_lerp_(self.values, self._weights, 1 - decay)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Put the averages into the model while the block runs."""
+        if not self.decay:
+            yield
+            return
+        own = [each.clone() for each in self._weights]
+        torch._foreach_copy_(self._weights, self.values)
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(self._weights, own)
+
+
+def save_checkpoint(
+    folder: Path,
+    progress: Progress,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: RunningAverage,
+) -> Path:
+    """Write a checkpoint whole or not at all (temporary file, fsync, rename)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {
+        "progress": vars(progress),
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "average": {"updates": average.updates, "values": average.values},
+    }
+    path = folder / f"step-{progress.step:08d}.pt"
+    unfinished = path.with_suffix(".part")
+    with unfinished.open("wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+    for old in _checkpoints(folder)[KEPT_CHECKPOINTS:]:
+        old.unlink()
+    return path
+
+
+def load_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: RunningAverage,
+) -> tuple[Progress, list[Path]]:
+    """Go on from the newest checkpoint that can be read.
+
+    Returns the progress (a fresh one where there is no checkpoint) and the damaged files that
+    were passed over.
+
+    Raises:
+        UserError: a checkpoint is of a model of other sizes.
+    """
+    damaged: list[Path] = []
+    for path in _checkpoints(folder):
+        content = _read(path)
+        if content is None:
+            damaged.append(path)
+            continue
+        try:
+            model.load_state_dict(content["model"])
+        except RuntimeError as error:
+            raise UserError(
+                f"{path}: made with other model settings than the config now has; "
+                f"take a new run folder"
+            ) from error
+        optimizer.load_state_dict(content["optimizer"])
+        average.updates = content["average"]["updates"]
+        _copy_all(average.values, content["average"]["values"])
+        return Progress(**content["progress"]), damaged
+    return Progress(), damaged
+
+
+def average_weights(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of several models' weights."""
+    collected = list(states)
+    return {
+        name: torch.stack([state[name].float() for state in collected]).mean(0)
+        for name in collected[0]
+    }
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Newest first."""
+    return sorted(folder.glob("step-*.pt"), reverse=True)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return a checkpoint's content, or None if it is damaged."""
+    try:
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return content
+    except Exception:  # whatever unpickling meets in a damaged file
+        return None
+
+
+def _copy_all(values: list[Tensor], sources: list[Tensor]) -> None:
+    for value, source in zip(values, sources, strict=True):
+        value.copy_(source)
