@@ -63,7 +63,8 @@ class Attention(nn.Module):
     def start(self, memory: Memory, hypotheses: int = 1) -> Alignment:
         """Return the alignment before the first step: zeros (B, hypotheses, T)."""
         batch, length = memory.mask.shape
-        zeros = memory.values.new_zeros(batch, hypotheses, length, dtype=torch.float32)
+        precise = torch.promote_types(memory.values.dtype, torch.float32)
+        zeros = memory.values.new_zeros(batch, hypotheses, length, dtype=precise)
         return Alignment(zeros, zeros)
 
     def forward(

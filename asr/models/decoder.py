@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from asr.attention.contract import Alignment, Annotations, Attention, Memory
+from asr.attention.normalizers import at_least_float32
+from asr.models.unrolled import can_unroll, unroll
 
 
 class DecoderState(NamedTuple):
@@ -98,15 +100,32 @@ class Decoder(nn.Module):
         """
         embedded = self.dropout(self.embedding(previous))  # (B, U, M)
         gates = self.token_gates(embedded)  # (B, U, 3H)
+        if can_unroll(self.attention):
+            hidden, context, weights = unroll(
+                self.attention,
+                memory,
+                self.start(memory).hidden[:, 0],
+                gates,
+                self.context_gates.weight,
+                self.state_gates.weight,
+                self.state_gates.bias,
+            )
+        else:
+            hidden, context, weights = self._step_by_step(gates, memory)
+        return DecoderOutput(self._read(hidden, embedded, context), weights)
+
+    def _step_by_step(self, gates: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Advance through token gates (B, U, 3H) → states, contexts and weights of all steps."""
         state = self.start(memory)
         states = []
         for step_gates in gates.split(1, dim=1):
             state = self._advance(step_gates, state, memory)
             states.append(state)
-        hidden = torch.cat([state.hidden for state in states], dim=1)  # (B, U, H)
-        context = torch.cat([state.context for state in states], dim=1)  # (B, U, E)
-        weights = torch.cat([state.alignment.weights for state in states], dim=1)  # (B, U, T)
-        return DecoderOutput(self._read(hidden, embedded, context), weights)
+        return (
+            torch.cat([state.hidden for state in states], dim=1),  # (B, U, H)
+            torch.cat([state.context for state in states], dim=1),  # (B, U, E)
+            torch.cat([state.alignment.weights for state in states], dim=1),  # (B, U, T)
+        )
 
     def _advance(self, token_gates: Tensor, state: DecoderState, memory: Memory) -> DecoderState:
         """Attend, then move the GRU one step on: token_gates (B, N, 3H)."""
@@ -120,8 +139,8 @@ class Decoder(nn.Module):
         return DecoderState(hidden, context, alignment)
 
     def _read(self, hidden: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """Maxout readout and output layer: (B, N, ·) → logits (B, N, V) in float32."""
+        """Maxout readout and output layer: (B, N, ·) → logits (B, N, V), in float32 at least."""
         readout = self.readout(torch.cat([hidden, embedded, context], dim=-1))
         maximum = readout.unflatten(-1, (-1, 2)).amax(-1)
         logits: Tensor = self.output(self.dropout(maximum))
-        return logits.float()
+        return at_least_float32(logits)

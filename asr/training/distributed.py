@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +19,8 @@ from torch import distributed, nn
 from torch.multiprocessing import ProcessRaisedException, spawn
 
 from asr.errors import UserError
+
+PARENT_CHECK_SECONDS = 1.0
 
 
 def rank() -> int:
@@ -74,7 +78,7 @@ def run_in_processes(count: int, function: Callable[..., Any], *arguments: Any) 
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ["MASTER_PORT"] = str(_free_port())
         try:
-            spawn(_join, args=(count, function, arguments), nprocs=count)
+            spawn(_join_child, args=(count, function, arguments), nprocs=count)
         except ProcessRaisedException as error:
             raise UserError(_last_line(str(error))) from error
 
@@ -93,6 +97,21 @@ def _join(
         function(*arguments)
     finally:
         distributed.destroy_process_group()
+
+
+def _join_child(
+    own_rank: int, count: int, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    """Be one of the processes, and end when the one that started them does."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    _join(own_rank, count, function, arguments)
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its parent is gone, however that ended (kill -9 included)."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_SECONDS)
+    os._exit(1)
 
 
 def _free_port() -> int:

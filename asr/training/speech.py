@@ -178,7 +178,8 @@ class SpeechTask:
             features, frames = self._normalised_features(batch)
             annotations = self.model.encoder(features, frames)
             memory = self.model.decoder.prepare(self._without_silence(annotations, batch))
-            hypotheses = greedy(self.model.decoder, memory, step_limits(batch.lengths / SAMPLE_RATE))
+            limits = step_limits(batch.lengths / SAMPLE_RATE)
+            hypotheses = greedy(self.model.decoder, memory, limits)
             ctc: list[list[int]] = []
             if self.model.ctc is not None:
                 log_probs = self.model.ctc.log_probs(annotations)

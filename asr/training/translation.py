@@ -1,4 +1,4 @@
-"""The translation task: sentence pairs in, a translator's loss and its free-running dev BLEU out."""
+"""The translation task: pairs in, a translator's loss and its free-running dev BLEU out."""
 
 from __future__ import annotations
 
@@ -109,9 +109,7 @@ class TranslationTask:
             previous, expected = shift(batch.tokens, batch.token_lengths)
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
             output = decode_with_sampling(self.model.decoder, previous, memory, share)
-            total, parts = sequence_loss(
-                output, expected, batch.source_lengths, settings, step
-            )
+            total, parts = sequence_loss(output, expected, batch.source_lengths, settings, step)
         parts["loss"] = total
         return Losses(total, parts, amount)
 
@@ -130,13 +128,13 @@ class TranslationTask:
         metrics = {
             "bleu": bleu,
             "length_ratio": result.length_ratio,
-            "entropy": float(torch.stack([entropy(each.weights).mean() for each in hypotheses]).mean()),
+            "entropy": _mean([float(entropy(each.weights).mean()) for each in hypotheses]),
         }
         shown = self.phrases or self.dev[:1]
         translated = self._translate([pair.source for pair in shown])
         if self.phrases:
             figures = self._tell_phrases(step, translated)
-            metrics["phrase_bleu"] = sum(figures) / len(figures)
+            metrics["phrase_bleu"] = _mean(figures)
         picture = self._draw(step, folder, shown[-1], translated[-1])
         return Validation(-bleu, metrics, "", picture)
 
@@ -247,13 +245,15 @@ def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:
     return figure
 
 
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
 def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
 
 
-def _read_phrases(
-    phrases: Sequence[Sequence[str]], prepare: Callable[[Pair], Pair]
-) -> list[Pair]:
+def _read_phrases(phrases: Sequence[Sequence[str]], prepare: Callable[[Pair], Pair]) -> list[Pair]:
     for phrase in phrases:
         if len(phrase) != 2:
             raise UserError(f"data.phrases: wanted [source, target] pairs, got {list(phrase)}")
@@ -291,6 +291,6 @@ def _learn_subwords(texts: Sequence[str], size: int) -> Vocabulary:
             minloglevel=2,
         )
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
+        reason = str(error).strip().rpartition("] ")[2]  # without the place in its source
         raise UserError(f"data.subwords = {size} does not suit these texts: {reason}") from error
     return Vocabulary.subwords(written.getvalue())
