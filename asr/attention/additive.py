@@ -81,7 +81,8 @@ class AdditiveAttention(Attention):
         if self.location is not None:
             hidden = hidden + self._location_term(previous)
         # tanh(x) = 2σ(2x) − 1: torch's σ takes a tenth of the time of its tanh on a CPU.
-        return torch.sigmoid(2 * hidden) @ (2 * self.energy) - self.energy.sum()
+        energies: Tensor = torch.sigmoid(2 * hidden) @ (2 * self.energy) - self.energy.sum()
+        return energies
 
     def _location_term(self, previous: Alignment) -> Tensor:
         """L f_j from past weights: (B, N, T, A)."""

@@ -29,7 +29,8 @@ def pool_mask(mask: Tensor, reduction: int) -> Tensor:
     """
     missing = -mask.size(1) % reduction
     padded = functional.pad(mask, (0, missing))
-    return padded.unflatten(1, (-1, reduction)).any(-1)
+    pooled: Tensor = padded.unflatten(1, (-1, reduction)).any(-1)
+    return pooled
 
 
 def expected_position(weights: Tensor) -> Tensor:
@@ -77,7 +78,9 @@ class Window:
         places = torch.arange(weights.size(-1), device=weights.device, dtype=weights.dtype)
         return places - find(weights)[..., None]
 
-    def apply(self, energies: Tensor, allowed: Tensor, previous: Alignment) -> tuple[Tensor, Tensor]:
+    def apply(
+        self, energies: Tensor, allowed: Tensor, previous: Alignment
+    ) -> tuple[Tensor, Tensor]:
         """Narrow energies (B, N, T) and the allowed places (B, 1 or N, T) to the window.
 
         Before the first step the window stands at the first annotation. A hard window that

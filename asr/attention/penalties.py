@@ -11,7 +11,7 @@ from torch import Tensor
 
 def entropy(weights: Tensor) -> Tensor:
     """−Σ_j w_j ln w_j in nats: weights (…, T) → (…), between 0 and ln T."""
-    return -torch.special.xlogy(weights, weights.clamp_min(1e-12)).sum(-1)
+    return -torch.xlogy(weights, weights.clamp_min(1e-12)).sum(-1)
 
 
 def entropy_penalty(weights: Tensor, steps: Tensor, target: float = 0.0) -> Tensor:

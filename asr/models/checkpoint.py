@@ -71,7 +71,9 @@ def read_folder(path: Path, task: str) -> ModelFolder:
         }
         model, notes = config["model"], config["notes"]
     except OSError as error:
-        raise UserError(f"{path}: not a model folder ({error.strerror}: {error.filename})") from error
+        raise UserError(
+            f"{path}: not a model folder ({error.strerror}: {error.filename})"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path / CONFIG}: not the config of a model: {error}") from error
     if number != FORMAT:

@@ -55,6 +55,5 @@ class BidirectionalLSTM(nn.Module):
     @staticmethod
     def _permute(values: Tensor, order: Tensor) -> Tensor:
         rows = values.reshape(-1, values.size(-1))
-        permuted = _PermuteRows.apply(rows, order)
-        assert isinstance(permuted, Tensor)
+        permuted: Tensor = _PermuteRows.apply(rows, order)  # type: ignore[no-untyped-call]  # torch
         return permuted.view(values.shape)

@@ -8,14 +8,14 @@ one product each after the loop instead of one per step.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from asr.attention.additive import AdditiveAttention
-from asr.attention.contract import Alignment, Memory
+from asr.attention.contract import Alignment, Attention, Memory
 from asr.attention.masks import Window
 from asr.attention.normalizers import at_least_float32, masked_softmax
 
@@ -28,7 +28,7 @@ class Unrolled(NamedTuple):
     weights: Tensor
 
 
-def can_unroll(attention: object) -> bool:
+def can_unroll(attention: Attention) -> TypeGuard[AdditiveAttention]:
     """Whether `unroll` knows the mechanism: additive attention with a softmax."""
     return isinstance(attention, AdditiveAttention) and attention.normalizer == "softmax"
 
@@ -54,9 +54,9 @@ def unroll(
         kernel = None
         if attention.location is not None:
             # Two convolutions in a row, the second of width 1, are one: (A, C) · (C, 2, K).
-            first, second = (layer.weight for layer in attention.location)
+            first, second = attention.location.parameters()
             kernel = torch.einsum("ac,cpk->apk", second[:, :, 0], first)  # (A, 2, K)
-        outputs = _Loop.apply(
+        outputs: tuple[Tensor, ...] = _Loop.apply(  # type: ignore[no-untyped-call]  # torch's
             at_least_float32(token_gates).transpose(0, 1),
             at_least_float32(hidden),
             at_least_float32(memory.values),
@@ -71,7 +71,6 @@ def unroll(
             attention.window,
             narrow,
         )
-    assert isinstance(outputs, tuple)
     return Unrolled(*(each.transpose(0, 1) for each in outputs))
 
 

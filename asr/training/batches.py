@@ -65,7 +65,7 @@ class AudioStore:
         """Return the samples (S,) in [−1, 1] of a file."""
         kept = self._kept.get(path)
         if kept is not None:
-            return kept.astype(np.float32) / 32768
+            return kept.astype(np.float32) / np.float32(32768)
         samples = self._read(path)
         if 2 * len(samples) <= self._left:
             self._left -= 2 * len(samples)

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
-from torch.multiprocessing import ProcessRaisedException, spawn
+from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from asr.errors import UserError
 

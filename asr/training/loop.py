@@ -51,8 +51,11 @@ class Validation:
 class Task(Protocol):
     """What the loop must be told of speech or of text. Batches are whatever the task makes."""
 
-    model: nn.Module
     unit: str  # of Losses.amount
+
+    @property
+    def model(self) -> nn.Module:
+        """Return what is trained."""
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch as lists of example indices; the same at each call."""
@@ -306,7 +309,8 @@ class _Trainer:
         self.task.model.eval()
         with torch.no_grad():
             found = self.task.validate(step, self.folder)
-        values = {**found.metrics, "amount": self.progress.amount, "verdict": found.verdict}
+        values: dict[str, float | str] = {**found.metrics}
+        values |= {"amount": self.progress.amount, "verdict": found.verdict}
         self.journal.write(step, "dev", values)
         if found.picture is not None:
             self.journal.picture(step, found.picture)

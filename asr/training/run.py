@@ -32,10 +32,23 @@ def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{folder}: cannot make the run folder: {error.strerror}") from error
+    data = data or config_file.parent
+    if isinstance(config, SpeechConfig) and not (folder / "config.json").exists():
+        _check_manifests(config, data)
     write_json(folder / "config.json", to_table(config))
-    arguments = (config, folder, data or config_file.parent, config_file.parent)
+    arguments = (config, folder, data, config_file.parent)
     run_in_processes(config.training.processes, _run_here, *arguments)
     return folder / "model"
+
+
+def _check_manifests(config: SpeechConfig, data: Path) -> None:
+    """Look at every recording before a run begins, not in the middle of its first night."""
+    from asr.corpora.manifest import require_clean
+    from asr.text.vocabulary import Vocabulary
+
+    symbols = Vocabulary.characters().inventory
+    for manifest in (*(each.manifest for each in config.data.train), config.data.dev):
+        require_clean(data / manifest, symbols)
 
 
 def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> None:
@@ -60,16 +73,15 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
     """Average the best models; save what is better on the dev set, the average or the best one."""
     if not progress.best:
         raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
-    states = [
-        load_file(str(model_folder(folder, step) / WEIGHTS)) for _, step in progress.best
-    ]
+    states = [load_file(str(model_folder(folder, step) / WEIGHTS)) for _, step in progress.best]
     names = task.model.state_dict().keys()
     averaged = average_weights(states)
     task.model.load_state_dict({name: averaged[name] for name in names})
     task.model.eval()
     with torch.no_grad():
         found = task.validate(progress.step, folder)
-    tell(f"average of {len(states)} models: {found.figure:.2f}; best alone: {progress.best[0][0]:.2f}")
-    if found.figure > progress.best[0][0]:
+    best = progress.best[0][0]
+    tell(f"average of {len(states)} models: {found.figure:.2f}; best alone: {best:.2f}")
+    if found.figure > best:
         task.model.load_state_dict({name: states[0][name] for name in names})
     task.save(folder / "model")

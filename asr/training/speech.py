@@ -1,56 +1,33 @@
-"""The speech task: manifests in, a recogniser's loss and its free-running dev WER out."""
+"""The speech task: a recogniser's loss, and its free-running dev WER."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from asr.attention.masks import pool_mask, restrict
-from asr.audio import augment
 from asr.attention.contract import Annotations
+from asr.attention.masks import pool_mask, restrict
 from asr.attention.penalties import entropy
-from asr.audio.features import LogMel, Normalizer
-from asr.audio.read import SAMPLE_RATE, read
-from asr.audio.speech import speech_mask
-from asr.corpora.manifest import Utterance, read_manifest, read_noise, select
+from asr.audio import augment
+from asr.audio.read import SAMPLE_RATE
 from asr.models.checkpoint import save_folder
 from asr.models.seq2seq import build_speech_model
-from asr.scoring.words import ErrorCounts, Scored, count_characters, count_words
+from asr.render.picture import draw_weights
+from asr.scoring import health
+from asr.scoring.words import ErrorCounts, count_characters, count_words
 from asr.search.greedy import ctc_greedy, greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
 from asr.settings import to_table
-from asr.text.vocabulary import Vocabulary
-from asr.training.batches import AudioStore, plan_batches, repeat
 from asr.training.config import SpeechConfig
-from asr.training.loop import Losses, Validation, choose_device, tell
-from asr.training.sequences import decode_with_sampling, pad, sequence_loss, shift
+from asr.training.loop import Losses, Validation, choose_device
+from asr.training.sequences import decode_with_sampling, sequence_loss, shift
+from asr.training.speech_data import SpeechBatch, SpeechData
 
-STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
-VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
-
-
-class SpeechBatch(NamedTuple):
-    """samples: (B, S). lengths: (B,) samples. tokens: (B, U). token_lengths: (B,).
-
-    speech: (B, F) bool, True where there is speech; None where no silence mask is asked for.
-    seed: of what is drawn at random on the device.
-    """
-
-    samples: Tensor
-    lengths: Tensor
-    tokens: Tensor
-    token_lengths: Tensor
-    speech: Tensor | None
-    seed: int
+WHOLE = 1000.0  # WER counts first; CER, at most a few hundred per cent, decides between equals
 
 
 class Decoded(NamedTuple):
@@ -58,21 +35,7 @@ class Decoded(NamedTuple):
 
     hypotheses: list[Hypothesis]
     ctc: list[list[int]]
-
-
-class _Share(NamedTuple):
-    """Examples start … start + count − 1, each taken so many times an epoch."""
-
-    start: int
-    count: int
-    times: float
-
-
-@dataclass(frozen=True)
-class _Example:
-    audio: Path
-    tokens: list[int]
-    duration: float
+    annotations: list[int]
 
 
 class SpeechTask:
@@ -83,48 +46,21 @@ class SpeechTask:
     def __init__(self, config: SpeechConfig, data: Path, config_folder: Path) -> None:
         self.config = config
         self.device = choose_device(config.training.device)
-        self.vocabulary = Vocabulary.characters()
-        self.examples, self._shares = self._read_training(data)
-        self.noise = [each.audio for each in self.examples if not each.tokens]
-        self.dev = self._read_dev(data, config_folder)
-        self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
+        self.data = SpeechData(config, data, config_folder)
+        self.plan = self.data.plan
+        self.make = self.data.make
+        self.features = self.data.features
+        self.normalizer = self.data.fit_normalizer()
         torch.manual_seed(config.seed)
-        self.features = LogMel(mels=config.model.features.mels)
-        self.normalizer = self._fit_normalizer()
-        self.model = build_speech_model(config.model, len(self.vocabulary))
+        self.model = build_speech_model(config.model, len(self.data.vocabulary))
         for module in (self.features, self.normalizer, self.model):
             module.to(self.device)
-
-    # what to train on
-
-    def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch."""
-        batches = self.config.batches
-        random = np.random.default_rng((self.config.seed, epoch))
-        chosen = np.concatenate(
-            [start + repeat(times, count, random) for start, count, times in self._shares]
-        )
-        planned = plan_batches(
-            [self.examples[index].duration for index in chosen],
-            batches.size,
-            batches.most,
-            random,
-            short_first=epoch < batches.sorted_epochs,
-        )
-        return [[int(chosen[place]) for place in batch] for batch in planned]
-
-    def make(self, epoch: int, position: int, indices: list[int]) -> SpeechBatch:
-        """Read, change and pad the utterances of one batch."""
-        random = np.random.default_rng((self.config.seed, epoch, position))
-        heard = [self._hear(self.examples[index], random) for index in indices]
-        tokens = [self.examples[index].tokens for index in indices]
-        return self._collate(heard, tokens, seed=int(random.integers(2**62)))
 
     def loss(self, batch: SpeechBatch, step: int) -> Losses:
         """Return cross-entropy, CTC and penalties of a batch."""
         settings = self.config.loss
         amount = float(batch.lengths.sum()) / SAMPLE_RATE
-        batch = _moved(batch, self.device)
+        batch = batch.to(self.device)
         features, frames = self._normalised_features(batch)
         if step >= self.config.augment.after_step:
             features = self._spec_augment(features, frames, batch.seed)
@@ -143,37 +79,50 @@ class SpeechTask:
         parts["loss"] = total
         return Losses(total, parts, amount)
 
-    # what has been learnt
-
     def validate(self, step: int, folder: Path) -> Validation:
-        """Decode the dev utterances greedily, by attention and by CTC, and count their errors."""
-        scored: list[Scored] = []
-        ctc_errors = ErrorCounts()
-        entropies: list[Tensor] = []
-        for utterances, batch in self._dev_batches():
+        """Decode the dev utterances greedily, by attention and by CTC; count errors, look at
+        the attention, and draw that of the first utterance.
+        """
+        words, characters, ctc = ErrorCounts(), ErrorCounts(), ErrorCounts()
+        healths: list[health.Health] = []
+        entropies: list[float] = []
+        longest = 0.0
+        picture = folder / "alignments" / f"step-{step:08d}.png"
+        for utterances, batch in self.data.dev_batches():
             decoded = self.decode(batch)
             for place, utterance in enumerate(utterances):
-                hypothesis = decoded.hypotheses[place]
-                text = self.vocabulary.decode(hypothesis.tokens)
-                scored.append(Scored(utterance.id, utterance.text, text))
-                entropies.append(entropy(hypothesis.weights).mean())
+                hypothesis, length = decoded.hypotheses[place], decoded.annotations[place]
+                text = self.data.vocabulary.decode(hypothesis.tokens)
+                words += count_words(utterance.text, text)
+                characters += count_characters(utterance.text, text)
                 if decoded.ctc:
-                    ctc_text = self.vocabulary.decode(decoded.ctc[place])
-                    ctc_errors += count_characters(utterance.text, ctc_text)
-        words = _sum(count_words(each.reference, each.hypothesis) for each in scored)
-        characters = _sum(count_characters(each.reference, each.hypothesis) for each in scored)
+                    by_ctc = self.data.vocabulary.decode(decoded.ctc[place])
+                    ctc += count_characters(utterance.text, by_ctc)
+                longest = max(longest, len(text) / max(1, len(utterance.text)))
+                weights = hypothesis.weights.float().cpu()
+                entropies.append(float(entropy(weights).mean()))
+                healths.append(health.measure(weights, length))
+                if utterance is self.data.dev[len(self.data.dev) // 2]:
+                    self._draw(picture, hypothesis, length)
+        total = health.aggregate(healths).total
         metrics = {"wer": 100 * words.rate, "cer": 100 * characters.rate}
         if self.model.ctc is not None:
-            metrics["ctc_cer"] = 100 * ctc_errors.rate
-        metrics["entropy"] = float(torch.stack(entropies).mean())
-        metrics["longest_ratio"] = max(
-            len(each.hypothesis) / max(1, len(each.reference)) for each in scored
-        )
-        return Validation(metrics["wer"] + metrics["cer"] / 100, metrics, "")
+            metrics["ctc_cer"] = 100 * ctc.rate
+        metrics["entropy"] = sum(entropies) / len(entropies)
+        metrics["diagonal"] = total.mean.diagonal
+        metrics["longest_ratio"] = longest
+        figure = metrics["wer"] + metrics["cer"] / WHOLE
+        most_frequent = health.verdict(total).splitlines()[0]
+        return Validation(figure, metrics, most_frequent, picture)
+
+    def _draw(self, picture: Path, hypothesis: Hypothesis, length: int) -> None:
+        picture.parent.mkdir(exist_ok=True)
+        labels = [*self.data.vocabulary.symbols(hypothesis.tokens), "<eos>"]
+        draw_weights(picture, hypothesis.weights[:, :length].float().cpu(), labels)
 
     def decode(self, batch: SpeechBatch) -> Decoded:
         """Decode a batch greedily, by attention and by CTC."""
-        batch = _moved(batch, self.device)
+        batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._uses_bf16):
             features, frames = self._normalised_features(batch)
             annotations = self.model.encoder(features, frames)
@@ -184,7 +133,7 @@ class SpeechTask:
             if self.model.ctc is not None:
                 log_probs = self.model.ctc.log_probs(annotations)
                 ctc = ctc_greedy(log_probs, self.model.ctc.lengths(annotations))
-        return Decoded(hypotheses, ctc)
+        return Decoded(hypotheses, ctc, annotations.mask.sum(1).tolist())
 
     def save(self, folder: Path) -> None:
         """Write the model folder: the weights and, with them, the normaliser's statistics."""
@@ -195,92 +144,14 @@ class SpeechTask:
             folder,
             task="speech",
             model=to_table(self.config.model),
-            vocabularies={"vocabulary": self.vocabulary.to_json()},
+            vocabularies={"vocabulary": self.data.vocabulary.to_json()},
             state=state,
             notes={"recipe": to_table(self.config)},
         )
 
-    # reading and preparing
-
     @property
     def _uses_bf16(self) -> bool:
         return self.config.training.precision == "bf16"
-
-    def _read_training(self, data: Path) -> tuple[list[_Example], list[_Share]]:
-        """Read the training manifests, and the noise recordings as utterances without words."""
-        examples: list[_Example] = []
-        shares: list[_Share] = []
-        too_long = 0
-        for entry in self.config.data.train:
-            utterances = read_manifest(data / entry.manifest)
-            kept = [each for each in utterances if each.duration <= self.config.data.longest]
-            too_long += len(utterances) - len(kept)
-            shares.append(_Share(len(examples), len(kept), entry.times))
-            examples += [_example(each, self.vocabulary) for each in kept]
-        if self.config.data.noise:
-            noise = read_noise(data / self.config.data.noise)
-            shares.append(_Share(len(examples), len(noise), self.config.data.noise_times))
-            examples += [_example(each, self.vocabulary) for each in noise]
-        if too_long:
-            tell(f"{too_long} utterances above {self.config.data.longest} s are left out")
-        hours = sum(each.duration for each in examples) / 3600
-        tell(f"{len(examples)} utterances to train on, {hours:.2f} h")
-        return examples, shares
-
-    def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:
-        """Read the dev utterances, from short to long so that batches waste little."""
-        settings = self.config.data
-        utterances = read_manifest(data / settings.dev)
-        if settings.dev_ids:
-            utterances = select(utterances, config_folder / settings.dev_ids)
-        if settings.dev_most:
-            stride = math.ceil(len(utterances) / settings.dev_most)
-            utterances = utterances[::stride]
-        return sorted(utterances, key=lambda each: each.duration)
-
-    def _fit_normalizer(self) -> Normalizer:
-        """Measure mean and deviation of the features over some training utterances."""
-        random = np.random.default_rng(self.config.seed)
-        count = min(STATISTICS_UTTERANCES, len(self.examples))
-        chosen = random.choice(len(self.examples), count, replace=False)
-
-        def measured() -> Iterator[tuple[Tensor, Tensor]]:
-            for index in chosen:
-                samples = torch.from_numpy(self.store[self.examples[index].audio])
-                yield self.features(samples[None], torch.tensor([len(samples)]))
-
-        settings = self.config.model.features
-        return Normalizer.fit(measured(), settings.mels, settings.utterance_mean)
-
-    def _hear(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
-        """Read an utterance and change its speed, level and surroundings."""
-        settings = self.config.augment
-        samples = self.store[example.audio]
-        samples = augment.speed(samples, float(random.choice(settings.speeds)))
-        if self.noise and example.tokens and random.random() < settings.noise_share:
-            noise = self.store[self.noise[int(random.integers(len(self.noise)))]]
-            lowest, highest = settings.noise_snr_db
-            ratio = float(random.uniform(lowest, highest))
-            samples = augment.add_noise(samples, noise, ratio, int(random.integers(len(noise))))
-        return augment.volume(samples, float(random.uniform(-1, 1)) * settings.gain_db)
-
-    def _collate(
-        self, heard: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]], seed: int
-    ) -> SpeechBatch:
-        longest = max(len(each) for each in heard)
-        samples = torch.zeros(len(heard), longest)
-        for row, each in zip(samples, heard, strict=True):
-            row[: len(each)] = torch.from_numpy(each)
-        lengths = torch.tensor([len(each) for each in heard])
-        padded, token_lengths = pad(tokens)
-        speech = None
-        if self.config.model.attention.silence_mask:
-            frames = int(self.features.frame_lengths(lengths).max())
-            speech = torch.zeros(len(heard), frames, dtype=torch.bool)
-            for row, each in zip(speech, heard, strict=True):
-                mask = speech_mask(each)
-                row[: len(mask)] = torch.from_numpy(mask)
-        return SpeechBatch(samples, lengths, padded, token_lengths, speech, seed)
 
     def _normalised_features(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
         features, frames = self.features(batch.samples, batch.lengths)
@@ -305,35 +176,3 @@ class SpeechTask:
         if batch.speech is None:
             return annotations
         return restrict(annotations, pool_mask(batch.speech, self.model.encoder.reduction))
-
-    def _dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
-        start = 0
-        while start < len(self.dev):
-            stop = start + 1
-            while stop < len(self.dev) and (
-                self.dev[stop].duration * (stop + 1 - start) <= VALIDATION_SECONDS
-            ):
-                stop += 1
-            utterances = self.dev[start:stop]
-            heard = [self.store[each.audio] for each in utterances]
-            tokens = [self.vocabulary.encode(each.text) for each in utterances]
-            yield utterances, self._collate(heard, tokens, seed=0)
-            start = stop
-
-
-def _example(utterance: Utterance, vocabulary: Vocabulary) -> _Example:
-    return _Example(utterance.audio, vocabulary.encode(utterance.text), utterance.duration)
-
-
-def _moved(batch: SpeechBatch, device: torch.device) -> SpeechBatch:
-    return batch._replace(
-        samples=batch.samples.to(device, non_blocking=True),
-        lengths=batch.lengths.to(device, non_blocking=True),
-        tokens=batch.tokens.to(device, non_blocking=True),
-        token_lengths=batch.token_lengths.to(device, non_blocking=True),
-        speech=None if batch.speech is None else batch.speech.to(device, non_blocking=True),
-    )
-
-
-def _sum(counts: Iterable[ErrorCounts]) -> ErrorCounts:
-    return sum(counts, ErrorCounts())

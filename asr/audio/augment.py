@@ -1,0 +1,164 @@
+"""Changes to training audio that leave its words alone; every random draw is the caller's.
+
+The functions on samples take and return float32 arrays (S,) at one rate and never change their
+input. `spec_augment` works on a batch of features on any device.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from asr.errors import UserError
+
+_SILENCE = 1e-12  # mean power below which there is no level to speak of (-120 dB)
+
+
+def speed(samples: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
+    """Plays faster (factor above 1) or slower; pitch moves with it, as on a tape.
+
+    Ko et al. 2015, Audio Augmentation for Speech Recognition, who use 0.9, 1.0 and 1.1.
+
+    Args:
+        samples: (S,).
+        factor: 0.5 to 2.
+
+    Returns:
+        About S / factor samples.
+
+    Raises:
+        UserError: the factor is out of range.
+    """
+    import soxr
+
+    if not 0.5 <= factor <= 2:
+        raise UserError(f"speed factor {factor}: wanted 0.5 to 2, for instance 0.9 or 1.1")
+    if factor == 1 or samples.size == 0:
+        return samples.astype(np.float32)
+    resampled: NDArray[np.float32] = soxr.resample(samples.astype(np.float32), factor, 1.0, "MQ")
+    return resampled
+
+
+def volume(samples: NDArray[np.float32], gain_db: float) -> NDArray[np.float32]:
+    """Louder by `gain_db` decibels (softer if negative), without clipping."""
+    return (samples * 10 ** (gain_db / 20)).astype(np.float32)
+
+
+def add_noise(
+    samples: NDArray[np.float32], noise: NDArray[np.float32], snr_db: float, offset: int = 0
+) -> NDArray[np.float32]:
+    """Adds noise at a given ratio of speech to noise power.
+
+    The noise is taken from `offset` on, and begins anew as often as needed. Powers are those of the
+    whole utterance and of the stretch of noise used. Where either is silent nothing is added:
+    there is no ratio to keep.
+
+    Args:
+        samples: (S,).
+        noise: (any length above 0,).
+        snr_db: decibels; 0 is as loud as the speech.
+        offset: first sample of the noise to use; may exceed its length.
+
+    Raises:
+        UserError: the noise is empty.
+    """
+    if noise.size == 0:
+        raise UserError("noise without samples: wanted at least one")
+    start = offset % noise.size
+    stretch = np.resize(np.roll(noise, -start) if start else noise, samples.size)
+    speech_power, noise_power = _power(samples), _power(stretch)
+    if speech_power < _SILENCE or noise_power < _SILENCE:
+        return samples.astype(np.float32)
+    gain = np.sqrt(speech_power / noise_power / 10 ** (snr_db / 10))
+    noisy: NDArray[np.float32] = (samples + gain * stretch).astype(np.float32)
+    return noisy
+
+
+def reverberate(samples: NDArray[np.float32], response: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Puts the speech into a room, given the room's impulse response at the same rate.
+
+    What arrives first and loudest (the response's highest peak) stays where it was in time, so
+    word times hold; length and energy of the utterance are kept.
+
+    Args:
+        samples: (S,).
+        response: (any length above 0,).
+
+    Raises:
+        UserError: the response is silent or empty.
+    """
+    from scipy.signal import fftconvolve
+
+    if response.size == 0 or not np.any(response):
+        raise UserError("impulse response without a peak: wanted a recorded or simulated room")
+    if samples.size == 0:
+        return samples.astype(np.float32)
+    direct = int(np.argmax(np.abs(response)))
+    wet = fftconvolve(samples, response)[direct : direct + samples.size]
+    power = _power(wet)
+    gain = np.sqrt(_power(samples) / power) if power > 0 else 1.0
+    distant: NDArray[np.float32] = (gain * wet).astype(np.float32)
+    return distant
+
+
+def spec_augment(
+    features: Tensor,
+    lengths: Tensor,
+    generator: torch.Generator,
+    *,
+    time_masks: int = 2,
+    time_width: int = 40,
+    time_share: float = 0.05,
+    frequency_masks: int = 2,
+    frequency_width: int = 27,
+) -> Tensor:
+    """Blanks random stretches of time and bands of frequency (SpecAugment, Park et al. 2019).
+
+    Each utterance draws its own masks, all of the batch at once. Widths are uniform from 0 to the
+    greatest, places uniform where the mask fits. The masked value is 0, the mean of normalised
+    features. The input is not changed.
+
+    Args:
+        features: (B, F, mels), normalised.
+        lengths: (B,) in frames; masks fall within them.
+        generator: source of every draw.
+        time_masks: stretches of time per utterance.
+        time_width: greatest width of one, in frames of 10 ms.
+        time_share: greatest width of one as a share of its utterance (the paper's p).
+        frequency_masks: bands per utterance.
+        frequency_width: greatest width of a band, in filters.
+
+    Returns:
+        (B, F, mels).
+    """
+    _, frames, mels = features.shape
+    lengths = lengths.to(generator.device)
+    widest = (lengths * time_share).long().clamp(max=time_width)
+    times = _stretches(lengths, widest, time_masks, frames, generator)
+    bands = _stretches(
+        torch.full_like(lengths, mels),
+        torch.full_like(lengths, min(frequency_width, mels)),
+        frequency_masks,
+        mels,
+        generator,
+    )
+    masked = times.unsqueeze(2) | bands.unsqueeze(1)  # (B, F, mels)
+    return features.masked_fill(masked.to(features.device), 0.0)
+
+
+def _stretches(
+    lengths: Tensor, widest: Tensor, count: int, size: int, generator: torch.Generator
+) -> Tensor:
+    """(B, size) bool, True inside `count` random stretches of up to `widest` within `lengths`."""
+    draws = torch.rand((2, lengths.size(0), count), generator=generator, device=generator.device)
+    width = (draws[0] * (widest + 1).unsqueeze(1)).long()  # (B, count)
+    start = (draws[1] * (lengths.unsqueeze(1) - width + 1)).long()
+    position = torch.arange(size, device=generator.device)
+    after = position >= start.unsqueeze(2)  # (B, count, size)
+    before = position < (start + width).unsqueeze(2)
+    return (after & before).any(1)
+
+
+def _power(samples: NDArray[np.float32]) -> float:
+    """Mean square, in double precision: long utterances lose digits in single."""
+    return float(np.mean(np.square(samples, dtype=np.float64))) if samples.size else 0.0

@@ -1,0 +1,192 @@
+"""Log-mel features and their normalisation, the same for one utterance and for a batch.
+
+A frame belongs to an utterance only when its whole window does. Nothing is padded or mirrored at
+the edges, so no frame of an utterance can see its neighbour in a batch, or the padding after it.
+"""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from asr.audio.read import SAMPLE_RATE
+
+WINDOW_MS = 25  # 400 samples
+HOP_MS = 10  # 160 samples
+MELS = 80  # filters
+FRAMES_PER_SECOND = 1000 // HOP_MS
+
+# Slaney's mel scale: straight up to 1 kHz (15 mels), then logarithmic, 27 steps to a factor of 6.4.
+_HERTZ_PER_MEL = 200 / 3
+_BREAK_HERTZ = 1000.0
+_BREAK_MELS = _BREAK_HERTZ / _HERTZ_PER_MEL
+_LOG_STEP = math.log(6.4) / 27
+_SMALLEST_DEVIATION = 1e-5  # a filter that never varies is centred, not blown up
+
+
+def mel_filters(sample_rate: int, fft_size: int, mels: int) -> Tensor:
+    """Triangular filters on Slaney's mel scale from 0 Hz to half the rate, each of unit area.
+
+    Equal to `librosa.filters.mel(sr=…, n_fft=…, n_mels=…, htk=False, norm="slaney")`, whose import
+    takes longer than everything else here together.
+
+    Returns:
+        (mels, fft_size // 2 + 1) float32.
+    """
+    bins = torch.linspace(0, sample_rate / 2, fft_size // 2 + 1, dtype=torch.float64)
+    highest = _BREAK_MELS + math.log(sample_rate / 2 / _BREAK_HERTZ) / _LOG_STEP
+    scale = torch.linspace(0, highest, mels + 2, dtype=torch.float64)
+    corners = torch.where(
+        scale < _BREAK_MELS,
+        scale * _HERTZ_PER_MEL,
+        _BREAK_HERTZ * torch.exp(_LOG_STEP * (scale - _BREAK_MELS)),
+    )
+    left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
+    rising = (bins - left) / (centre - left)
+    falling = (right - bins) / (right - centre)
+    triangles = torch.minimum(rising, falling).clamp(min=0)
+    return (triangles * 2 / (right - left)).float()
+
+
+class LogMel(nn.Module):
+    """Natural logarithm of the mel power spectrum, one frame each 10 ms.
+
+    Periodic Hann window, power spectrum of an FFT zero-padded to the next power of two, Slaney's
+    mel filters. An utterance of S samples has 1 + (S - 400) // 160 frames; one shorter than a
+    window (25 ms) has none.
+
+    Args:
+        sample_rate: of the samples it will be given, in Hz.
+        mels: number of filters.
+        window_ms: length of a frame's window, in milliseconds.
+        hop_ms: from one frame to the next, in milliseconds.
+        floor: smallest power before the logarithm; 1e-10 lies just below the rounding noise of
+            16-bit samples, so only digital silence reaches it.
+    """
+
+    window: Tensor
+    filters: Tensor
+
+    def __init__(
+        self,
+        sample_rate: int = SAMPLE_RATE,
+        mels: int = MELS,
+        window_ms: int = WINDOW_MS,
+        hop_ms: int = HOP_MS,
+        floor: float = 1e-10,
+    ) -> None:
+        super().__init__()
+        self.sample_rate = sample_rate
+        self.mels = mels
+        self.floor = floor
+        self.window_size = sample_rate * window_ms // 1000
+        self.hop_size = sample_rate * hop_ms // 1000
+        self.fft_size = 1 << (self.window_size - 1).bit_length()
+        # Both follow from the arguments, so neither is saved with the weights.
+        self.register_buffer("window", torch.hann_window(self.window_size), persistent=False)
+        self.register_buffer(
+            "filters", mel_filters(sample_rate, self.fft_size, mels), persistent=False
+        )
+
+    def frame_lengths(self, lengths: Tensor) -> Tensor:
+        """How many frames utterances of `lengths` samples (any shape, integers) have."""
+        whole = torch.div(lengths - self.window_size, self.hop_size, rounding_mode="floor") + 1
+        return whole.clamp(min=0)
+
+    def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of a padded batch.
+
+        Args:
+            samples: (B, S), nominally in [-1, 1]; beyond its length an utterance is ignored.
+            lengths: (B,) in samples.
+
+        Returns:
+            Features (B, F, mels) float32, zero beyond an utterance's last frame, and its number of
+            frames (B,).
+        """
+        frame_lengths = self.frame_lengths(lengths)
+        if samples.size(1) < self.window_size:
+            return self.filters.new_zeros(samples.size(0), 0, self.mels), frame_lengths
+        # Under autocast the product with the filters would run in 8 bits of precision.
+        with torch.autocast(samples.device.type, enabled=False):
+            frames = samples.float().unfold(1, self.window_size, self.hop_size)  # (B, F, window)
+            spectrum = torch.fft.rfft(frames * self.window, n=self.fft_size)
+            power = torch.view_as_real(spectrum).square().sum(-1)  # (B, F, bins)
+            features = (power @ self.filters.T).clamp(min=self.floor).log()
+        return features.masked_fill(~_within(features, frame_lengths), 0.0), frame_lengths
+
+
+class Normalizer(nn.Module):
+    """Centres and scales features, filter by filter; frames beyond an utterance stay zero.
+
+    First (if asked) an utterance's own mean is taken away, which removes the microphone and the
+    loudness; then the mean is subtracted and the deviation divided out that `fit` found over the
+    training data. Both travel with the weights.
+
+    Args:
+        mels: number of filters.
+        per_utterance_mean: take away each utterance's own mean first.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mels: int = MELS, per_utterance_mean: bool = True) -> None:
+        super().__init__()
+        self.per_utterance_mean = per_utterance_mean
+        self.register_buffer("mean", torch.zeros(mels))
+        self.register_buffer("std", torch.ones(mels))
+
+    @classmethod
+    def fit(
+        cls,
+        batches: Iterable[tuple[Tensor, Tensor]],
+        mels: int = MELS,
+        per_utterance_mean: bool = True,
+    ) -> "Normalizer":
+        """Measures mean and deviation over all frames of batches of (features, frame lengths).
+
+        Args:
+            batches: features (B, F, mels) with lengths (B,), as `LogMel` returns them.
+
+        Raises:
+            ValueError: no batch holds a frame.
+        """
+        normalizer = cls(mels, per_utterance_mean)
+        count = 0
+        total = torch.zeros(mels, dtype=torch.float64)
+        squares = torch.zeros(mels, dtype=torch.float64)
+        for features, lengths in batches:
+            within = _within(features, lengths)
+            centred = normalizer.centre(features, within).masked_fill(~within, 0.0).double().cpu()
+            count += int(within.sum())
+            total += centred.sum((0, 1))
+            squares += centred.square().sum((0, 1))
+        if count == 0:
+            raise ValueError("no frames to fit the normalisation to: give at least 25 ms of audio")
+        mean = total / count
+        deviation = (squares / count - mean.square()).clamp(min=0).sqrt()
+        normalizer.mean.copy_(mean)
+        normalizer.std.copy_(deviation.clamp(min=_SMALLEST_DEVIATION))
+        return normalizer
+
+    def centre(self, features: Tensor, within: Tensor) -> Tensor:
+        """Takes each utterance's own mean away, if this normaliser does; `within` is (B, F, 1)."""
+        if not self.per_utterance_mean:
+            return features
+        frames = within.sum(1, keepdim=True).clamp(min=1)
+        total = features.masked_fill(~within, 0.0).sum(1, keepdim=True)
+        return features - total / frames  # (B, F, mels)
+
+    def forward(self, features: Tensor, lengths: Tensor) -> Tensor:
+        """Normalised features (B, F, mels) of features (B, F, mels) with `lengths` frames (B,)."""
+        within = _within(features, lengths)
+        normalised = (self.centre(features, within) - self.mean) / self.std
+        return normalised.masked_fill(~within, 0.0)
+
+
+def _within(features: Tensor, lengths: Tensor) -> Tensor:
+    """(B, F, 1) bool, True where a frame belongs to its utterance."""
+    positions = torch.arange(features.size(1), device=features.device)
+    return (positions < lengths.to(features.device).unsqueeze(1)).unsqueeze(2)

@@ -1,0 +1,330 @@
+"""Any recording, as the one kind of waveform the rest works on: 16 kHz, one channel, float32.
+
+libsndfile decodes WAV, FLAC, Ogg (Opus, Vorbis), MP3 and their kin; ffmpeg, where it is installed,
+does the rest (m4a, mp4, webm, aac). A recording that is damaged or ends early is refused: a text
+that lacks its second half without a word about it is worse than none.
+"""
+
+import io
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, NoReturn
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from asr.errors import UserError
+
+SAMPLE_RATE = 16_000  # Hz
+_DIRECT_ENDINGS = ".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w64"
+_FFMPEG_ENDINGS = ".m4a .mp4 .aac .webm .mka .mkv .mov .wma .3gp .amr"
+AUDIO_ENDINGS = frozenset(f"{_DIRECT_ENDINGS} {_FFMPEG_ENDINGS}".split())
+
+_LONGEST = 24 * 3600  # seconds; a header that claims more is taken for damaged
+_LARGEST_STREAM = 2**32  # bytes; where WAV ends, and a pipe that never does
+_LOWEST_RATE, _HIGHEST_RATE = 1_000, 768_000  # Hz
+_MOST_CHANNELS = 64
+_LOUDEST = 2.0**31  # even unscaled 32-bit integers stay within; beyond, powers overflow
+_BLOCK = 2**20  # samples decoded at once: what a header claims is never allocated
+_SHORTFALL = 0.1  # seconds a header may overstate; sloppy writers and MP3 padding do
+_UNKNOWN_LENGTH = 0x7FFFF000  # bytes; writers to pipes put this or more for "not known yet"
+_FORMATS = "WAV, FLAC, Ogg, Opus or MP3"
+
+Samples = NDArray[np.float32]
+
+
+class Waveform(NamedTuple):
+    """Mono audio: `samples` (S,) float32, nominally in [-1, 1], at `rate` Hz."""
+
+    samples: Samples
+    rate: int = SAMPLE_RATE
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        return len(self.samples) / self.rate
+
+
+def read(
+    source: str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any], rate: int | None = None
+) -> Waveform:
+    """Reads a recording and brings it to 16 kHz mono, channels averaged.
+
+    Args:
+        source: a path; the bytes of a file; a binary stream such as `sys.stdin.buffer`, which need
+            not be seekable and is read to its end; or an array (S,) or (S, channels), floats in
+            [-1, 1] or integers over their whole range.
+        rate: of an array, in Hz. Files carry their own.
+
+    Raises:
+        UserError: there is no such file, it is no audio, it is damaged, empty, or over a day long.
+    """
+    if isinstance(source, np.ndarray):
+        return _finish(_from_array(source), _array_rate(rate), "the array")
+    if rate is not None:
+        raise UserError(f"rate {rate} given for a file: only arrays need one, files carry theirs")
+    if isinstance(source, str | os.PathLike):
+        return _read_path(os.fspath(source))
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _read_bytes(bytes(source), "the bytes given")
+    if hasattr(source, "read"):
+        name = str(getattr(source, "name", "the stream"))
+        return _read_bytes(_drain(source, name), name)
+    raise UserError(
+        f"audio of type {type(source).__name__}: wanted a path, bytes, a binary stream or an array"
+    )
+
+
+def find_audio(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Expands folders into the audio files within, sorted, at any depth; keeps all else as it is.
+
+    Files are known by their endings, hidden ones are passed over. A path that is no folder is kept
+    untouched, whether it exists or not, and so is "-" (standard input).
+
+    Raises:
+        UserError: a folder holds no audio file.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = [file for file in sorted(path.rglob("*")) if _is_audio_name(file, path)]
+        if not inside:
+            raise UserError(f"{path}: no audio file in this folder (.wav, .flac, .opus, .mp3, …)")
+        found += inside
+    return found
+
+
+def _is_audio_name(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return file.suffix.lower() in AUDIO_ENDINGS and not hidden and file.is_file()
+
+
+def _read_path(path: str) -> Waveform:
+    if not path:
+        raise UserError("empty file name: wanted the path of a recording")
+    try:
+        # Opened by Python first: its errors say what is wrong, libsndfile's say "System error".
+        with open(path, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return _read_bytes(_drain(file, path), path)  # a pipe or a device
+            if os.fstat(file.fileno()).st_size == 0:
+                raise UserError(f"{path}: the file is empty")
+            return _decode(path, file, path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: a folder, wanted a recording") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except ValueError as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path!r}: not a file name ({error})") from None
+
+
+def _read_bytes(content: bytes, name: str) -> Waveform:
+    if not content:
+        raise UserError(f"{name}: empty, wanted a recording")
+    return _decode(None, io.BytesIO(content), name)
+
+
+def _drain(stream: Any, name: str) -> bytes:
+    """All that a stream has to give, refused when it is text or never ends."""
+    content = bytearray()
+    while chunk := stream.read(2**20):
+        if not isinstance(chunk, bytes):
+            raise UserError(f"{name}: a text stream, wanted a binary one (sys.stdin.buffer, 'rb')")
+        content += chunk
+        if len(content) > _LARGEST_STREAM:
+            raise UserError(f"{name}: over {_LARGEST_STREAM >> 30} GiB of audio, split it")
+    return bytes(content)
+
+
+def _decode(path: str | None, file: BinaryIO, name: str) -> Waveform:
+    """Decodes an open, seekable file; `path` where it has one on the disk."""
+    try:
+        sound = soundfile.SoundFile(path if path is not None else file)
+    except (soundfile.LibsndfileError, TypeError):
+        # TypeError: soundfile takes the ending .raw for samples without a header.
+        return _finish(_with_ffmpeg(path, file, name), SAMPLE_RATE, name)
+    with sound:
+        _check_header(sound, name)
+        _check_complete(sound, file, name)
+        samples = np.concatenate([np.empty(0, np.float32), *_blocks(sound, name)])
+        known = sound.frames < 2**62  # streamed FLAC does not say how long it is
+        if known and len(samples) < sound.frames - _SHORTFALL * sound.samplerate:
+            _ends_early(name, len(samples) / sound.samplerate, sound.frames / sound.samplerate)
+        return _finish(samples, sound.samplerate, name)
+
+
+def _check_header(sound: soundfile.SoundFile, name: str) -> None:
+    seconds = sound.frames / max(sound.samplerate, 1)
+    if sound.frames < 2**62 and seconds > _LONGEST:
+        raise UserError(
+            f"{name}: claims {seconds / 3600:,.0f} hours of audio, at most {_LONGEST // 3600} are "
+            "read: split it, or its header is damaged"
+        )
+    if sound.channels > _MOST_CHANNELS:
+        raise UserError(f"{name}: {sound.channels} channels, at most {_MOST_CHANNELS} are read")
+
+
+def _check_complete(sound: soundfile.SoundFile, file: BinaryIO, name: str) -> None:
+    """Refuses what libsndfile opens as a shorter file: cut WAV, AIFF and AU, and cut Ogg."""
+    size = re.search(r"(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", sound.extra_info)
+    if size:
+        claimed, there = int(size[1]), int(size[2])
+        seconds = sound.frames / sound.samplerate
+        whole = seconds * claimed / max(there, 1)
+        if claimed < _UNKNOWN_LENGTH and whole > seconds + _SHORTFALL:
+            _ends_early(name, seconds, whole)
+    if sound.format == "OGG" and not _last_page_is_whole(file):
+        raise UserError(
+            f"{name}: damaged, ends early (in the middle of an Ogg page): get a whole copy"
+        )
+
+
+def _last_page_is_whole(file: BinaryIO) -> bool:
+    """Whether an Ogg file holds all that its last page announces (RFC 3533, section 6)."""
+    largest_page = 27 + 255 + 255 * 255  # header, table of segments, segments
+    length = file.seek(0, os.SEEK_END)
+    file.seek(max(0, length - largest_page))
+    tail = file.read()
+    start = tail.rfind(b"OggS")
+    if start < 0 or len(tail) < start + 27:
+        return start < 0  # no page begun: something else follows the audio
+    table = tail[start + 27 : start + 27 + tail[start + 26]]
+    return len(table) == tail[start + 26] and len(tail) >= start + 27 + len(table) + sum(table)
+
+
+def _ends_early(name: str, seconds: float, whole: float) -> NoReturn:
+    raise UserError(
+        f"{name}: damaged, ends early (about {seconds:.1f} s of {whole:.1f} s can be read): "
+        "get a whole copy"
+    )
+
+
+def _blocks(sound: soundfile.SoundFile, name: str) -> Iterator[Samples]:
+    """Decoded stretches, mixed to one channel."""
+    # Otherwise soundfile seeks after every read, which fails in FLAC of unknown length and hides
+    # what can still be decoded of a cut one.
+    sound.seekable = lambda: False
+    size = _BLOCK // sound.channels
+    done = 0
+    while True:
+        try:
+            block = sound.read(size, dtype="float32", always_2d=True)
+        except soundfile.LibsndfileError as error:
+            raise UserError(
+                f"{name}: damaged or ends early, decoding failed after "
+                f"{done / sound.samplerate:.0f} s ({_reason(error)}): get a whole copy"
+            ) from None
+        if len(block) == 0:
+            return
+        done += len(block)
+        if done > _LONGEST * sound.samplerate:
+            raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
+        yield block[:, 0] if sound.channels == 1 else block.mean(axis=1)
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "error_string", "") or "no reason given").strip().rstrip(".")
+
+
+def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Samples:
+    """What libsndfile cannot decode, 16 kHz mono."""
+    file.seek(0)
+    if _is_text(file.read(512)):
+        raise UserError(f"{name}: text, not audio, whatever its name ends in")
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise UserError(
+            f"{name}: no whole {_FORMATS} file; other formats (m4a, mp4, webm, aac) need ffmpeg, "
+            "which is not installed"
+        )
+    if path is not None:
+        return _run_ffmpeg(program, path, name)
+    # Through a file, not a pipe: mp4 often has its index at the end.
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "audio")
+        file.seek(0)
+        with copy.open("wb") as target:
+            shutil.copyfileobj(file, target)
+        return _run_ffmpeg(program, str(copy), name)
+
+
+def _run_ffmpeg(program: str, path: str, name: str) -> Samples:
+    command = [program, "-nostdin", "-v", "error", "-xerror"]  # stop at what does not decode
+    command += ["-protocol_whitelist", "file,pipe", "-i", f"file:{path}"]
+    command += ["-map", "0:a:0", "-t", str(_LONGEST)]
+    command += ["-ac", "1", "-ar", str(SAMPLE_RATE), "-f", "f32le", "-"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    # A cut webm or mka is reported, yet counts as success.
+    if done.returncode != 0 or b"ended prematurely" in done.stderr:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        reason = re.sub(r"^(\[[^]]*\] *)+", "", lines[0])  # without its "[mov,mp4 @ 0x55d1…]"
+        raise UserError(f"{name}: no whole {_FORMATS} file, and ffmpeg says: {reason}")
+    return np.frombuffer(done.stdout, "<f4").astype(np.float32)
+
+
+def _is_text(start: bytes) -> bool:
+    """Whether a file's first bytes are UTF-8 without control characters."""
+    try:
+        text = start.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 3:  # a character cut at the end is still text
+            return False
+        text = start[: error.start].decode()
+    return all(character.isprintable() or character in "\t\n\r\f\ufeff" for character in text)
+
+
+def _array_rate(rate: int | None) -> int:
+    if rate is None:
+        raise UserError("an array without its sample rate: call read(samples, rate=16000), say")
+    return rate
+
+
+def _from_array(array: NDArray[Any]) -> Samples:
+    """(S,) float32 of samples (S,) or (S, channels) of any real type."""
+    if array.ndim not in (1, 2):
+        raise UserError(f"an array {array.shape}: wanted (samples,) or (samples, channels)")
+    if array.ndim == 2 and not 1 <= array.shape[1] <= _MOST_CHANNELS:
+        raise UserError(
+            f"an array of {array.shape[1]:,} channels: wanted (samples, channels), transpose it"
+        )
+    if array.dtype.kind not in "fiu":
+        raise UserError(f"an array of {array.dtype}: wanted floats in [-1, 1] or integers")
+    samples = array if array.ndim == 1 else array.mean(axis=1, dtype=np.float64)
+    if array.dtype.kind != "f":
+        half = 2.0 ** (8 * array.dtype.itemsize - 1)
+        samples = samples.astype(np.float64) / half - (array.dtype.kind == "u")
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf, refused later
+        return np.ascontiguousarray(samples, dtype=np.float32)
+
+
+def _finish(samples: Samples, rate: int, name: str) -> Waveform:
+    """Checks what was decoded and brings it to 16 kHz."""
+    if len(samples) == 0:
+        raise UserError(f"{name}: no samples, the recording is empty")
+    if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
+        raise UserError(
+            f"{name}: a rate of {rate} Hz, wanted {_LOWEST_RATE:,} to {_HIGHEST_RATE:,}"
+        )
+    if len(samples) > _LONGEST * rate:
+        raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
+    # Written so that NaN fails it too.
+    if not (samples.min() >= -_LOUDEST and samples.max() <= _LOUDEST):
+        raise UserError(f"{name}: damaged, holds samples that are no number or beyond any scale")
+    if rate != SAMPLE_RATE:
+        import librosa  # takes a second, which recordings at 16 kHz need not wait
+
+        samples = librosa.resample(samples, orig_sr=rate, target_sr=SAMPLE_RATE, res_type="soxr_hq")
+    return Waveform(samples)

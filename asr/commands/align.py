@@ -1,0 +1,104 @@
+"""`asr align`: when each word was said, and where the decoder looked, as files and a picture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from asr.commands.output import FORMATS, format_of, render, replacing
+from asr.errors import UserError
+
+if TYPE_CHECKING:
+    from asr.transcript import Transcript
+
+PICTURES: Final = {"png": ".png", "svg": ".svg", "pdf": ".pdf"}
+LONGEST_DRAWN: Final = 120.0  # seconds; beyond, a picture shows nothing any more
+
+
+def run(
+    audio: str,
+    text: str | None,
+    model: str | None,
+    outputs: Sequence[Path],
+    beam: int | None,
+    ctc_weight: float | None,
+) -> int:
+    """Align a recording ("-" is stdin) with a text, or with what is recognised, and return 0.
+
+    outputs: files in `FORMATS` or `PICTURES`; without any, a table goes to stdout.
+
+    Raises:
+        UserError: the recording or the text cannot be used, or an output not be written.
+    """
+    kinds = [format_of(path, FORMATS | PICTURES) for path in outputs]
+    with ExitStack() as stack:
+        parts = [stack.enter_context(replacing(path)) for path in outputs]
+        source = sys.stdin.buffer.read() if audio == "-" else audio
+        from asr.recognizer import Recognizer
+
+        recognizer = Recognizer.load(model).configured(beam=beam, ctc_weight=ctc_weight)
+        transcript = replace(recognizer.align(source, text), path=audio)
+        for kind, part in zip(kinds, parts, strict=True):
+            if kind in PICTURES:
+                _draw(source, transcript, part)
+            elif kind == "json":
+                part.write_text(json.dumps(_record(transcript)) + "\n", "utf-8")
+            else:
+                part.write_text(render(transcript, kind), "utf-8")
+    if not outputs:
+        sys.stdout.write(_table(transcript))
+    return 0
+
+
+def _draw(source: str | bytes, transcript: Transcript, path: Path) -> None:
+    from asr.audio.read import read
+    from asr.render.picture import draw_alignment
+
+    if transcript.duration > LONGEST_DRAWN:
+        raise UserError(
+            f"{transcript.duration:.0f} s of audio; a picture shows at most {LONGEST_DRAWN:.0f} s: "
+            "cut the recording"
+        )
+    draw_alignment(
+        path,
+        read(source).samples,
+        transcript.weights,
+        [character.text for character in transcript.characters],
+        transcript.words,
+        transcript.seconds_per_annotation,
+        transcript.duration,
+        transcript.text,
+    )
+
+
+def _record(transcript: Transcript) -> dict[str, object]:
+    """The transcript with characters, and weights segment by segment, ready for JSON."""
+    return {
+        **transcript.record(),
+        "characters": [
+            {"character": each.text, "start": round(each.start, 3), "end": round(each.end, 3)}
+            for each in transcript.characters
+        ],
+        "seconds_per_annotation": transcript.seconds_per_annotation,
+        "segments": [
+            {
+                "start": round(segment.start, 3),
+                "end": round(segment.end, 3),
+                "stop_reason": segment.stop_reason,
+                "weights": [[round(each, 4) for each in row] for row in segment.weights.tolist()],
+            }
+            for segment in transcript.segments
+        ],
+    }
+
+
+def _table(transcript: Transcript) -> str:
+    from asr.render.tables import text_table
+
+    rows = [(word.start, word.end, word.confidence, word.text) for word in transcript.words]
+    return text_table(("start", "end", "confidence", "word"), rows) + "\n" if rows else ""

@@ -1,0 +1,101 @@
+"""Where results go: formats, files that appear only when they are whole, lines on stderr."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from asr.errors import UserError
+
+if TYPE_CHECKING:
+    from asr.transcript import Transcript
+
+# format → ending of its files. "json" is one array; "jsonl" one object a line.
+FORMATS: Final = {
+    "text": ".txt",
+    "jsonl": ".jsonl",
+    "json": ".json",
+    "srt": ".srt",
+    "vtt": ".vtt",
+    "textgrid": ".TextGrid",
+    "ctm": ".ctm",
+}
+OF_ONE_RECORDING: Final = ("srt", "vtt", "textgrid")
+
+
+def format_of(path: Path, known: dict[str, str]) -> str:
+    """Return the format that a file's ending asks for, of the known ones (format → ending).
+
+    Raises:
+        UserError: no format has that ending.
+    """
+    for name, ending in known.items():
+        if path.suffix.lower() == ending.lower():
+            return name
+    raise UserError(
+        f"{path}: the ending {path.suffix!r} names no format; wanted {' '.join(known.values())}"
+    )
+
+
+def render(transcript: Transcript, kind: str) -> str:
+    """Return a transcript in one of `FORMATS`, with its line break; "json" as one object."""
+    from asr.render.subtitles import cues, to_ctm, to_srt, to_textgrid, to_vtt
+
+    match kind:
+        case "text":
+            return transcript.text + "\n"
+        case "jsonl" | "json":
+            # ASCII, as a path need not be text that every terminal and file can hold.
+            return json.dumps(transcript.record()) + "\n"
+        case "srt":
+            return to_srt(cues(transcript.words))
+        case "vtt":
+            return to_vtt(cues(transcript.words))
+        case "textgrid":
+            tiers = {"words": transcript.words, "characters": transcript.characters}
+            return to_textgrid(tiers, transcript.duration)
+        case "ctm":
+            return to_ctm(Path(transcript.path or "-").stem, transcript.words)
+    raise ValueError(f"format {kind!r} is none of {', '.join(FORMATS)}")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give an empty file to write, which takes the place of `path` once the block has ended well.
+
+    It has the same ending, and is made at once: what cannot be written is known before the work.
+    Devices and pipes are written as they are.
+
+    Raises:
+        UserError: nothing can be written there.
+    """
+    target = Path(os.path.realpath(path))  # a link stays one
+    if target.is_dir():
+        raise UserError(f"{path}: a folder, wanted a file to write")
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    part = target.with_name(f".{target.stem}.part{target.suffix}")
+    try:
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        part.touch()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        yield part
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def complain(message: object) -> None:
+    """Write one line to stderr, whatever the message."""
+    from_lines = "; ".join(line.strip() for line in str(message).splitlines() if line.strip())
+    print(f"asr: error: {from_lines}", file=sys.stderr, flush=True)

@@ -1,0 +1,128 @@
+"""`asr transcribe`: recordings in, their texts out, one after another."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from asr.audio.read import find_audio
+from asr.commands.output import (
+    FORMATS,
+    OF_ONE_RECORDING,
+    complain,
+    format_of,
+    render,
+    replacing,
+)
+from asr.errors import UserError
+
+if TYPE_CHECKING:
+    from asr.recognizer import Recognizer
+    from asr.transcript import Transcript
+
+STDIN = "-"
+
+
+def run(
+    paths: Sequence[str],
+    model: str | None,
+    output: Path | None,
+    kind: str | None,
+    beam: int | None,
+    ctc_weight: float | None,
+    batch_seconds: float | None,
+) -> int:
+    """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
+
+    output: a file, or None for stdout. kind: one of `FORMATS`; None takes the output's ending.
+    A recording that fails is one line on stderr, and the others go on.
+
+    Raises:
+        UserError: nothing can be transcribed or written at all.
+    """
+    if kind is None:
+        kind = "text" if output is None else format_of(output, FORMATS)
+    found, missing = _expand(paths)
+    if kind in OF_ONE_RECORDING and len(found) > 1:
+        raise UserError(f"{kind} holds one recording, got {len(found)}; take jsonl for several")
+    with ExitStack() as stack:
+        file = sys.stdout
+        if output is not None:
+            part = stack.enter_context(replacing(output))
+            file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
+        if not found:
+            return 2
+        from asr.recognizer import Recognizer
+
+        recognizer = Recognizer.load(model).configured(
+            beam=beam, ctc_weight=ctc_weight, batch_seconds=batch_seconds
+        )
+        written = _write(_transcripts(recognizer, found), kind, file)
+        if output is not None and not written:
+            raise UserError(f"nothing could be transcribed; {output} is not written")
+    return 2 if missing or written < len(found) else 0
+
+
+def _expand(paths: Sequence[str]) -> tuple[list[Path], int]:
+    """The recordings that paths name, and how many of the paths name none: these are told."""
+    found: list[Path] = []
+    missing = 0
+    for path in paths:
+        try:
+            if path != STDIN and not Path(path).exists():
+                raise UserError(f"{path}: no such file")
+            found += find_audio([path])
+        except (UserError, OSError, ValueError) as error:  # ValueError: a name that can be none
+            complain(error)
+            missing += 1
+    return found, missing
+
+
+def _transcripts(recognizer: Recognizer, paths: Sequence[Path]) -> Iterator[Transcript]:
+    """Transcripts in the order of the paths; of failures a line on stderr; a bar on a terminal."""
+    from tqdm import tqdm
+
+    from asr.recognizer import Failure
+
+    is_shown = sys.stderr.isatty()
+    total = sum(map(_seconds, paths)) if is_shown else None
+    sources = (sys.stdin.buffer if str(path) == STDIN else path for path in paths)
+    with tqdm(total=total, unit="s", unit_scale=True, disable=not is_shown) as bar:
+        results = recognizer.transcribe_each(sources, on_progress=bar.update)
+        for path, result in zip(paths, results, strict=True):
+            bar.clear()
+            if isinstance(result, Failure):
+                complain(result.error)
+            else:
+                yield replace(result, path=str(path))
+
+
+def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:
+    """Write transcripts as they come, and return how many there were."""
+    count = 0
+    records = []
+    for count, transcript in enumerate(transcripts, 1):  # noqa: B007  # counted here, used below
+        if kind == "json":
+            records.append(transcript.record())
+            continue
+        file.write(render(transcript, kind))
+        file.flush()
+    if kind == "json":
+        file.write(json.dumps(records, indent=1) + "\n")
+    return count
+
+
+def _seconds(path: Path) -> float:
+    """Length of a recording as its header tells it; 0 where it does not, or not at once."""
+    import soundfile
+
+    try:
+        header = soundfile.info(str(path))
+    except (soundfile.SoundFileError, TypeError):
+        return 0.0
+    return float(header.duration) if header.frames < 2**62 else 0.0

@@ -1,0 +1,71 @@
+"""A folder of recordings with a text file beside each: the simplest corpus of one's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from asr.audio.read import find_audio
+from asr.corpora.manifest import Utterance, audio_duration, write_manifest
+from asr.errors import UserError
+from asr.text.normalize import normalize
+
+
+def prepare(folder: str | Path, output: str | Path) -> list[Path]:
+    """Writes the manifest `output` of a folder, and returns the recordings without a text.
+
+    `day/one.wav` belongs to `day/one.txt` (UTF-8; line breaks count as spaces; an empty file says
+    that there is nothing to transcribe) and gets the id `day/one`. Folders within are searched as
+    well. Recordings without a text file are left out of the manifest: tell the user about them.
+
+    Raises UserError if there is no folder, no audio in it, no text beside any of it, one text
+    beside two recordings, or a file that cannot be read.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder, wanted one with audio and .txt files")
+    recordings = find_audio([folder])
+    _require_distinct(recordings)
+    without_text = [audio for audio in recordings if not _text_file(audio).is_file()]
+    if len(without_text) == len(recordings):
+        raise UserError(
+            f"{folder}: got {len(recordings)} recordings without a text, wanted a .txt file "
+            f"beside each, such as {_text_file(recordings[0])}"
+        )
+    left_out = set(without_text)
+    kept = [audio for audio in recordings if audio not in left_out]
+    write_manifest(output, _utterances(kept, folder))
+    return without_text
+
+
+def _text_file(audio: Path) -> Path:
+    return audio.with_suffix(".txt")
+
+
+def _require_distinct(recordings: list[Path]) -> None:
+    owner: dict[Path, Path] = {}
+    for audio in recordings:
+        other = owner.setdefault(_text_file(audio), audio)
+        if other != audio:
+            raise UserError(
+                f"{other} and {audio} would share {_text_file(audio)}; keep one, or rename one"
+            )
+
+
+def _utterances(recordings: list[Path], folder: Path) -> Iterator[Utterance]:
+    for audio in recordings:
+        written = _read_text(_text_file(audio))
+        yield Utterance(
+            id=audio.relative_to(folder).with_suffix("").as_posix(),
+            audio=audio,
+            text=normalize(written),
+            duration=audio_duration(audio),
+            written=written,
+        )
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return " ".join(file.read_text(encoding="utf-8-sig").split())
+    except UnicodeDecodeError:
+        raise UserError(f"{file}: got bytes that are not UTF-8, save it as UTF-8 text") from None
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from None

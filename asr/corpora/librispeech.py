@@ -1,0 +1,238 @@
+"""LibriSpeech (Panayotov et al. 2015), and mini LibriSpeech, in their official layout.
+
+    LibriSpeech/SPEAKERS.TXT
+    LibriSpeech/dev-clean/84/121123/84-121123.trans.txt     "84-121123-0000 GO DO YOU HEAR" a line
+    LibriSpeech/dev-clean/84/121123/84-121123-0000.flac
+
+`download` fetches and unpacks, `prepare` writes manifests; both may be run again at any time.
+"""
+
+import importlib
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from asr.corpora.manifest import Utterance, audio_duration, write_manifest
+from asr.errors import UserError
+from asr.text.normalize import normalize
+
+SUBSETS: Final = (
+    "train-clean-100",
+    "train-clean-360",
+    "train-other-500",
+    "dev-clean",
+    "dev-other",
+    "test-clean",
+    "test-other",
+)
+MINI_SUBSETS: Final = ("train-clean-5", "dev-clean-2")  # OpenSLR 31; torchaudio does not know them
+
+_FOLDER: Final = "LibriSpeech"  # the top of every archive
+
+
+def prepare(
+    root: str | Path,
+    output: str | Path,
+    subsets: Sequence[str] | None = None,
+    download: bool = False,
+) -> list[Path]:
+    """Writes `<output>/<subset>.jsonl` for each subset and returns these manifests.
+
+    root: the folder that holds `LibriSpeech`, or that folder itself.
+    subsets: their names; None means all that are there.
+    download: first fetch those that are not there into `<root>/LibriSpeech`, see `download`.
+
+    Raises UserError for a subset that is neither there nor to be downloaded, a transcript that
+    cannot be read, and a recording or a transcript without its other half.
+    """
+    root, output = Path(root), Path(output)
+    if isinstance(subsets, str):
+        raise TypeError("subsets must be several names; for one pass [name]")
+    if download:
+        _download_missing(root, subsets)
+    corpus = _corpus(root)
+    names = _present(corpus) if subsets is None else list(subsets)
+    if not names:
+        raise UserError(f"{corpus}: no subset of LibriSpeech here, wanted such as {SUBSETS[3]}")
+    for name in names:
+        _require_present(corpus, name)
+    genders = _genders(corpus / "SPEAKERS.TXT")
+    manifests = []
+    for name in names:
+        utterances = list(_utterances(corpus / name, genders))
+        manifests.append(output / f"{name}.jsonl")
+        write_manifest(manifests[-1], utterances)
+    return manifests
+
+
+def download(root: str | Path, subset: str) -> Path:
+    """Fetches `<root>/LibriSpeech/<subset>` by torchaudio's own code and returns that folder.
+
+    Does nothing if the folder is there. What arrives is unpacked aside and moved when it is whole,
+    so an interruption never leaves half a subset; an archive that has arrived is not fetched again.
+    For a time this needs twice the size of the archive on the disk.
+
+    Raises UserError for an unknown subset, if torchaudio cannot be loaded, if the download fails.
+    """
+    root = Path(root)
+    target = root / _FOLDER / subset
+    if target.is_dir():
+        return target
+    if subset in MINI_SUBSETS:
+        raise UserError(
+            f"{subset} is of mini LibriSpeech, which torchaudio cannot download: fetch "
+            f"{subset}.tar.gz of OpenSLR resource SLR31 and unpack it in {root}"
+        )
+    if subset not in SUBSETS:
+        raise UserError(f"got subset {subset!r}, wanted one of {', '.join(SUBSETS)}")
+    dataset = _torchaudio_librispeech()
+    staging = root / f".download-{subset}"
+    staging.mkdir(parents=True, exist_ok=True)
+    # An unpacking that was interrupted; torchaudio would take the folder for a whole one.
+    shutil.rmtree(staging / _FOLDER, ignore_errors=True)
+    _fetch(dataset, staging, subset)
+    _move_in(staging / _FOLDER, root / _FOLDER, subset)
+    shutil.rmtree(staging)
+    return target
+
+
+def _torchaudio_librispeech() -> Any:
+    """torchaudio's class LIBRISPEECH; the only place that imports torchaudio."""
+    try:
+        return importlib.import_module("torchaudio.datasets").LIBRISPEECH
+    # OSError: a wheel built for CUDA, whose libraries do not load beside a CPU build of torch.
+    except (ImportError, OSError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(
+            f"torchaudio, which downloads LibriSpeech, cannot be loaded ({reason}): pip install "
+            "'.[torchaudio]' (a CUDA wheel does not load beside CPU torch), or fetch and unpack "
+            "the archive of OpenSLR resource SLR12 yourself"
+        ) from error
+
+
+def _fetch(dataset: Any, staging: Path, subset: str) -> None:
+    try:
+        dataset(staging, url=subset, download=True)
+    except (tarfile.TarError, EOFError) as error:
+        raise UserError(
+            f"the archive of {subset} is damaged ({error}): delete {staging} and try again"
+        ) from error
+    # Closed network and HTTP errors are OSErrors, a wrong checksum is a RuntimeError.
+    except (OSError, RuntimeError) as error:
+        raise UserError(
+            f"cannot download {subset} ({error}): try again with the network open, or fetch "
+            f"{subset}.tar.gz of OpenSLR resource SLR12 yourself and unpack it in {staging.parent}"
+        ) from error
+
+
+def _move_in(unpacked: Path, corpus: Path, subset: str) -> None:
+    """Moves the subset last: once it is there, nothing is missing."""
+    corpus.mkdir(exist_ok=True)
+    for file in unpacked.glob("*.TXT"):
+        os.replace(file, corpus / file.name)
+    os.replace(unpacked / subset, corpus / subset)
+
+
+def _download_missing(root: Path, subsets: Sequence[str] | None) -> None:
+    if subsets is None:
+        raise UserError("got no subsets to download, wanted their names: all of them take 60 GB")
+    corpus = _corpus(root)
+    missing = [subset for subset in subsets if not (corpus / subset).is_dir()]
+    if missing and corpus == root:
+        raise UserError(
+            f"{root} holds subsets itself; to download {', '.join(missing)}, give the folder above "
+            f"it, in which they lie in {_FOLDER}"
+        )
+    for subset in missing:
+        download(root, subset)
+
+
+def _corpus(root: Path) -> Path:
+    """The folder of the subsets: `root/LibriSpeech`, or `root` where it holds subsets itself."""
+    inner = root / _FOLDER
+    return root if not inner.is_dir() and _present(root) else inner
+
+
+def _present(corpus: Path) -> list[str]:
+    if not corpus.is_dir():
+        return []
+    known = (*SUBSETS, *MINI_SUBSETS)
+    return [name for name in known if (corpus / name).is_dir()]
+
+
+def _require_present(corpus: Path, subset: str) -> None:
+    if (corpus / subset).is_dir():
+        return
+    there = ", ".join(_present(corpus)) or "none"
+    if subset in MINI_SUBSETS:
+        advice = f"fetch {subset}.tar.gz of OpenSLR resource SLR31 and unpack it here"
+    elif subset in SUBSETS:
+        advice = "download it (OpenSLR resource SLR12)"
+    else:
+        advice = f"known are {', '.join((*SUBSETS, *MINI_SUBSETS))}"
+    raise UserError(f"{corpus}: no subset {subset!r} (there: {there}); {advice}")
+
+
+def _genders(file: Path) -> dict[str, str]:
+    """Gender of each speaker: `14   | F | train-clean-360  | 25.03 | Kristin LeMoine` a line."""
+    if not file.is_file():
+        return {}
+    genders = {}
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if not line.startswith(";") and len(fields) > 2:
+            genders[fields[0]] = fields[1]
+    return genders
+
+
+def _utterances(subset: Path, genders: dict[str, str]) -> Iterator[Utterance]:
+    """Utterances by speaker, chapter and number, all as strings."""
+    chapters = sorted(folder for folder in subset.glob("*/*") if folder.is_dir())
+    if not chapters:
+        raise UserError(f"{subset}: no folders of speakers and chapters; unpack the archive again")
+    for chapter in chapters:
+        speaker = chapter.parent.name
+        texts = _transcripts(chapter / f"{speaker}-{chapter.name}.trans.txt")
+        _require_whole(chapter, texts)
+        for identifier, written in texts.items():
+            audio = chapter / f"{identifier}.flac"
+            yield Utterance(
+                id=identifier,
+                audio=audio,
+                text=normalize(written),
+                duration=audio_duration(audio),
+                speaker=speaker,
+                gender=genders.get(speaker),
+                written=written,
+            )
+
+
+def _transcripts(file: Path) -> dict[str, str]:
+    """Texts by utterance, in the order of the ids."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the transcripts {file}: {error}") from error
+    texts = {}
+    for number, line in enumerate(lines, start=1):
+        identifier, _, text = line.strip().partition(" ")
+        if not identifier:
+            continue
+        if not text:
+            raise UserError(f"{file}:{number}: got {line!r}, wanted an id, a space and a text")
+        texts[identifier] = text
+    return dict(sorted(texts.items()))
+
+
+def _require_whole(chapter: Path, texts: dict[str, str]) -> None:
+    recorded = {file.stem for file in chapter.glob("*.flac")}
+    silent, untold = texts.keys() - recorded, recorded - texts.keys()
+    for missing, what in ((silent, "recording"), (untold, "text")):
+        if missing:
+            raise UserError(
+                f"{chapter}: {len(missing)} utterances have no {what}, the first is "
+                f"{min(missing)}; unpack the archive again"
+            )

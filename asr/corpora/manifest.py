@@ -1,0 +1,336 @@
+"""Manifests: which recordings belong to a corpus, and what is said in them.
+
+A manifest is a text file with one JSON object a line (JSON Lines, UTF-8):
+
+    {"audio": "a/1.flac", "text": "Good morning!", "id": "a-1", "speaker": "a", "duration": 2.31}
+
+`audio` and `text` must be there. `audio` is absolute or relative to the manifest's own folder (it
+may climb out of it with `..`: a manifest is trusted like the files that it names). `text` is what
+is said, as the corpus writes it; `"text": ""` means that there is nothing to transcribe (noise,
+silence). Optional are `norm` (the text in the form to train on and score with; made from `text` if
+absent), `id` (else the audio path without its ending), `duration` (s; else the audio's own),
+`speaker` and `gender`. Other keys are for people and are ignored.
+"""
+
+import json
+import math
+import os
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import soundfile
+
+from asr.audio.read import read
+from asr.errors import UserError
+from asr.text.normalize import normalize
+from asr.text.vocabulary import SPECIALS
+
+CHARACTERS_PER_SECOND: Final = 25.0  # CTC emits one per 40 ms at most; fast readers reach 22
+SHORTEST: Final = 0.1  # s; less holds no word
+LONGEST: Final = 120.0  # s; so much in one piece does not fit into memory in training
+TOLERANCE: Final = 0.1  # s by which a stated duration, or a header, may be off
+
+_UNKNOWN_FRAMES: Final = 2**62  # a streamed FLAC claims at least so many
+_WORD_START: Final = "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's sign for a space
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One recording and what is said in it.
+
+    id        unique within a manifest
+    audio     the file
+    text      normalised: what to train on and to score with; "" where nothing is said
+    duration  s
+    speaker   None if not known
+    gender    as the corpus writes it ("F", "M"), None if not known
+    written   the text as the corpus writes it, None if only the normalised one is known
+    """
+
+    id: str
+    audio: Path
+    text: str
+    duration: float
+    speaker: str | None = None
+    gender: str | None = None
+    written: str | None = None
+
+
+class Problem(NamedTuple):
+    """What is wrong in a line of a manifest; lines are counted from 1."""
+
+    line: int
+    what: str
+
+
+def read_manifest(path: str | Path) -> list[Utterance]:
+    """The utterances of a manifest, in its order.
+
+    Audio is not opened unless a line lacks its duration. Raises UserError with file and line for a
+    file that cannot be read, broken JSON, missing keys, values of a wrong kind, an id that occurs
+    twice and a manifest without a single utterance.
+    """
+    path = Path(path)
+    utterances: list[Utterance] = []
+    first_line: dict[str, int] = {}
+    for number, line in _lines(path):
+        try:
+            utterance = _parse(line, path.parent)
+            _require_new(utterance.id, number, first_line)
+        except UserError as error:
+            raise UserError(f"{path}:{number}: {error}") from error
+        utterances.append(utterance)
+    if not utterances:
+        raise UserError(f"{path}: got an empty manifest, wanted at least one utterance")
+    return utterances
+
+
+def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
+    """Writes a manifest that `read_manifest` reads back as the same utterances.
+
+    Only `written`, where it is None, comes back as the normalised text.
+    Audio below the manifest's folder is written relative to it, so that the two can move together;
+    other audio is written as an absolute path. An older file is replaced in one step.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".part")
+    with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        for utterance in utterances:
+            record = _record(utterance, path.parent)
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    os.replace(unfinished, path)
+
+
+def check_manifest(path: str | Path, symbols: Collection[str] | None = None) -> list[Problem]:
+    """Everything that is wrong with a manifest and its audio, in the order of the lines.
+
+    symbols: what the vocabulary writes with (`Vocabulary.inventory`); None leaves this unchecked.
+
+    Every recording is opened and its very end decoded, which finds missing, broken and cut-off
+    files without decoding hours of audio. Raises UserError only if the manifest cannot be read.
+    """
+    path = Path(path)
+    characters = None if symbols is None else _characters(symbols)
+    problems: list[Problem] = []
+    first_line: dict[str, int] = {}
+    number = 0
+    for number, line in _lines(path):
+        try:
+            utterance = _parse(line, path.parent)
+            _require_new(utterance.id, number, first_line)
+        except UserError as error:
+            problems.append(Problem(number, str(error)))
+            continue
+        problems.extend(Problem(number, what) for what in _faults(utterance, characters))
+    if number == 0:
+        problems.append(Problem(1, "got an empty manifest, wanted at least one utterance"))
+    return problems
+
+
+def require_clean(path: str | Path, symbols: Collection[str] | None = None, limit: int = 5) -> None:
+    """Raises UserError if `check_manifest` finds anything: how much, and the first `limit`."""
+    problems = check_manifest(path, symbols)
+    if not problems:
+        return
+    noun = "problem" if len(problems) == 1 else "problems"
+    lines = [f"{path}: {len(problems)} {noun}; mend or remove these lines"]
+    lines += [f"  {path}:{problem.line}: {problem.what}" for problem in problems[:limit]]
+    if len(problems) > limit:
+        lines.append(f"  and {len(problems) - limit} more")
+    raise UserError("\n".join(lines))
+
+
+def select(utterances: Iterable[Utterance], ids_file: str | Path) -> list[Utterance]:
+    """The utterances whose ids a file lists, in the order of the file.
+
+    ids_file: one id a line; empty lines and lines that begin with `#` do not count.
+    Raises UserError if an id is listed twice or belongs to no utterance, or if none is listed.
+    """
+    ids_file = Path(ids_file)
+    by_id = {utterance.id: utterance for utterance in utterances}
+    chosen: list[Utterance] = []
+    first_line: dict[str, int] = {}
+    for number, identifier in _lines(ids_file):
+        if identifier.startswith("#"):
+            continue
+        try:
+            _require_new(identifier, number, first_line)
+        except UserError as error:
+            raise UserError(f"{ids_file}:{number}: {error}") from error
+        if identifier not in by_id:
+            raise UserError(
+                f"{ids_file}:{number}: got the id {identifier!r}, wanted one of the manifest's "
+                f"{len(by_id)}; is this the list of another corpus?"
+            )
+        chosen.append(by_id[identifier])
+    if not chosen:
+        raise UserError(f"{ids_file}: got no ids, wanted one a line")
+    return chosen
+
+
+def audio_duration(audio: Path) -> float:
+    """Duration in s, from the header where it tells, else by decoding all.
+
+    Raises UserError if the file is missing or is not audio that can be decoded.
+    """
+    if not audio.is_file():
+        raise UserError(f"no such audio file: {audio}")
+    try:
+        header = soundfile.info(str(audio))
+    except (soundfile.SoundFileError, TypeError):  # TypeError: the ending .raw
+        return read(audio).duration  # ffmpeg may know the format; if not, this says so
+    if header.frames >= _UNKNOWN_FRAMES:
+        return read(audio).duration
+    return float(header.frames / header.samplerate)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines that are not empty, with their numbers from 1."""
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: got bytes that are not UTF-8, wanted a text file") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    # Not splitlines: JSON strings may hold U+2028, which is no end of a line here.
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            yield number, line.strip()
+
+
+def _parse(line: str, folder: Path) -> Utterance:
+    """Raises UserError without a position; the caller knows it."""
+    try:
+        record = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UserError(f"got broken JSON ({error}), wanted one object a line") from error
+    if not isinstance(record, dict):
+        raise UserError(f"got {line[:40]!r}, wanted a JSON object in braces")
+    audio_name, written = _string(record, "audio"), _string(record, "text")
+    if audio_name is None or written is None:
+        missing = "audio" if audio_name is None else "text"
+        raise UserError(f'key "{missing}" is missing; "audio" and "text" must be there')
+    if not audio_name:
+        raise UserError('got "audio": "", wanted the path of a file')
+    normalised = _string(record, "norm")
+    audio = folder / audio_name
+    duration = _duration(record)
+    return Utterance(
+        id=_string(record, "id") or Path(audio_name).with_suffix("").as_posix(),
+        audio=audio,
+        text=normalize(written) if normalised is None else normalised,
+        duration=audio_duration(audio) if duration is None else duration,
+        speaker=_string(record, "speaker") or None,
+        gender=_string(record, "gender") or None,
+        written=written,
+    )
+
+
+def _string(record: dict[str, Any], key: str) -> str | None:
+    value = record.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    raise UserError(f'got {json.dumps(value)[:40]} for "{key}", wanted a string in quotes')
+
+
+def _duration(record: dict[str, Any]) -> float | None:
+    value = record.get("duration")
+    if value is None:
+        return None
+    # bool is an int to Python; NaN and Infinity pass Python's JSON reader.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise UserError(f'got {json.dumps(value)[:40]} for "duration", wanted seconds above 0')
+    return float(value)
+
+
+def _require_new(identifier: str, number: int, first_line: dict[str, int]) -> None:
+    """Notes the line of an id; raises UserError if it was there before."""
+    if identifier in first_line:
+        raise UserError(f"id {identifier!r} is already that of line {first_line[identifier]}")
+    first_line[identifier] = number
+
+
+def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
+    audio, folder = Path(os.path.abspath(utterance.audio)), Path(os.path.abspath(folder))
+    inside = audio.is_relative_to(folder)
+    record: dict[str, Any] = {
+        "id": utterance.id,
+        "audio": (audio.relative_to(folder) if inside else audio).as_posix(),
+        "text": utterance.text if utterance.written is None else utterance.written,
+        "norm": utterance.text,
+        "duration": utterance.duration,
+    }
+    if utterance.speaker is not None:
+        record["speaker"] = utterance.speaker
+    if utterance.gender is not None:
+        record["gender"] = utterance.gender
+    return record
+
+
+def _faults(utterance: Utterance, characters: frozenset[str] | None) -> Iterator[str]:
+    """What is wrong with an utterance that could be parsed."""
+    try:
+        duration = _checked_duration(utterance.audio)
+    except UserError as error:
+        yield str(error)
+        duration = utterance.duration
+    if abs(duration - utterance.duration) > TOLERANCE:
+        yield f"duration is given as {utterance.duration:g} s, the audio has {duration:.3f} s"
+    if not SHORTEST <= duration <= LONGEST:
+        yield f"{duration:.3f} s of audio, wanted {SHORTEST:g} to {LONGEST:g} s"
+    if not utterance.text.strip() and utterance.written:
+        yield f"nothing is left of the text {utterance.written[:40]!r} once it is normalised"
+    if len(utterance.text) > CHARACTERS_PER_SECOND * duration:
+        yield (
+            f"{len(utterance.text)} characters in {duration:.2f} s of audio, more than "
+            f"{CHARACTERS_PER_SECOND:g} a second: is this the text of another recording?"
+        )
+    strange = sorted(set(utterance.text) - characters) if characters is not None else []
+    if strange:
+        shown = " ".join(repr(character) for character in strange[:8])
+        yield f"the text has characters outside the vocabulary: {shown}"
+
+
+def _checked_duration(audio: Path) -> float:
+    """Duration in s, once the very end decodes: the header of a cut-off file may promise more."""
+    duration = audio_duration(audio)
+    try:
+        sound = soundfile.SoundFile(str(audio))
+    except (soundfile.SoundFileError, TypeError):
+        return duration  # a format of ffmpeg's, which has just decoded all of it
+    with sound:
+        if sound.frames >= _UNKNOWN_FRAMES:
+            return duration
+        try:
+            sound.seek(max(0, sound.frames - int(TOLERANCE * sound.samplerate)))
+            rest = sound.read(frames=1)
+        except soundfile.SoundFileError as error:
+            raise UserError(f"audio is cut off or damaged: {audio} ({error})") from None
+        if len(rest) == 0:
+            raise UserError(f"audio is cut off or holds nothing: {audio}")
+    return duration
+
+
+def _characters(symbols: Collection[str]) -> frozenset[str]:
+    """What can be spelt with symbols, be they characters or subword pieces."""
+    spelt = "".join(symbol for symbol in symbols if symbol not in SPECIALS)
+    return frozenset(spelt.replace(_WORD_START, " "))
+
+
+def read_noise(path: str | Path) -> list[Utterance]:
+    """The recordings of a manifest without speech: as `read_manifest`, but `text` may be absent.
+
+    Whatever a line says of text or label, the utterance's text is "": nothing is said.
+    """
+    path = Path(path)
+    recordings: list[Utterance] = []
+    for number, line in _lines(path):
+        try:
+            record = json.loads(line)
+            recordings.append(_parse(json.dumps({**record, "text": "", "norm": ""}), path.parent))
+        except (UserError, ValueError, TypeError) as error:
+            raise UserError(f"{path}:{number}: {error}") from error
+    return recordings

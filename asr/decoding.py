@@ -1,0 +1,208 @@
+"""A speech model brought to life: pieces of audio in, segments of text with times out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from asr import align
+from asr.attention.contract import Memory
+from asr.attention.masks import pool_mask, restrict
+from asr.audio.features import HOP_MS, LogMel, Normalizer
+from asr.audio.read import SAMPLE_RATE
+from asr.errors import UserError
+from asr.models.checkpoint import load_weights, read_folder
+from asr.models.seq2seq import SpeechModel, build_speech_model
+from asr.models.settings import SpeechSettings
+from asr.pieces import Piece, pad
+from asr.render.subtitles import Span
+from asr.search.beam import beam_search
+from asr.search.greedy import greedy
+from asr.search.hypothesis import Hypothesis
+from asr.search.limits import step_limits
+from asr.search.scorers import CTCPrefixScorer
+from asr.search.settings import BeamSettings
+from asr.settings import from_table
+from asr.text.vocabulary import Vocabulary
+from asr.transcript import Segment
+
+
+@dataclass(frozen=True)
+class DecodingSettings:
+    """How to decode; the defaults are those of `asr transcribe`.
+
+    search: see `BeamSettings`. With size 1 and ctc_weight 0 the search is greedy.
+    ctc_weight: share of CTC in the score, 0 to 1; of no effect where a model has no CTC head.
+    batch_seconds: of padded audio decoded at once. segment_seconds: longest piece of a recording.
+    """
+
+    search: BeamSettings = BeamSettings(size=4)
+    ctc_weight: float = 0.3
+    batch_seconds: float = 60.0
+    segment_seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ctc_weight <= 1:
+            raise UserError(f"CTC weight {self.ctc_weight}: wanted 0 to 1")
+        if not self.batch_seconds > 0:
+            raise UserError(f"batches of {self.batch_seconds} s: wanted more than 0")
+
+
+class _Encoded(NamedTuple):
+    """A batch before its search. annotations: (B,), how many each utterance has."""
+
+    memory: Memory
+    annotations: Tensor
+    limits: Tensor  # (B,) characters
+    ctc_log_probs: Tensor | None  # (B, T·subframes, V)
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A speech model with its vocabulary, features and their normalisation; float32, on the CPU.
+
+    What it says of a piece does not depend on the other pieces of a batch.
+    """
+
+    model: SpeechModel
+    vocabulary: Vocabulary
+    features: LogMel
+    normalizer: Normalizer
+    settings: SpeechSettings
+
+    @classmethod
+    def load(cls, path: Path) -> LoadedModel:
+        """Load a model folder.
+
+        Raises:
+            UserError: there is no such folder, or it holds no speech model.
+        """
+        folder = read_folder(path, "speech")
+        if "vocabulary" not in folder.vocabularies:
+            raise UserError(f"{folder.path}: a speech model that lacks its vocabulary.json")
+        settings = from_table(SpeechSettings, folder.model)
+        vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
+        try:
+            model = build_speech_model(settings, len(vocabulary)).eval().requires_grad_(False)
+        except (ValueError, RuntimeError) as error:
+            raise UserError(f"{folder.path}: no model can have these sizes: {error}") from error
+        normalizer = Normalizer(settings.features.mels, settings.features.utterance_mean)
+        load_weights(_Stored(model, normalizer), folder.path)
+        return cls(model, vocabulary, LogMel(mels=settings.features.mels), normalizer, settings)
+
+    @property
+    def seconds_per_annotation(self) -> float:
+        """Seconds of audio that one annotation stands for."""
+        return self.model.encoder.reduction * HOP_MS / 1000
+
+    @torch.inference_mode()
+    def decode(self, pieces: Sequence[Piece], decoding: DecodingSettings) -> list[Segment]:
+        """Decode a batch; a piece in which nobody speaks is not shown to the model."""
+        found = [_silence(piece) for piece in pieces]
+        spoken = [index for index, piece in enumerate(pieces) if not piece.is_silent]
+        if not spoken:
+            return found
+        encoded = self._encode([pieces[index] for index in spoken])
+        hypotheses = self._search(encoded, decoding)
+        for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
+            found[index] = self._segment(pieces[index], encoded, row, hypothesis)
+        return found
+
+    @torch.inference_mode()
+    def force(self, piece: Piece, tokens: list[int]) -> Segment:
+        """Read a text that is known along a piece."""
+        encoded = self._encode([piece])
+        if len(tokens) > int(encoded.limits[0]):
+            raise UserError(
+                f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio: nobody "
+                "speaks so fast; is it the text of another recording?"
+            )
+        weights, log_probabilities = align.teacher_forced_weights(
+            self.model.decoder, encoded.memory, tokens
+        )
+        summands = log_probabilities.tolist()
+        hypothesis = Hypothesis(tokens, sum(summands), weights, "eos", summands)
+        return self._segment(piece, encoded, 0, hypothesis)
+
+    def _encode(self, pieces: Sequence[Piece]) -> _Encoded:
+        batch = pad(pieces)
+        features, frames = self.features(batch.samples, batch.lengths)
+        annotations = self.model.encoder(self.normalizer(features, frames), frames)
+        ctc = None if self.model.ctc is None else self.model.ctc.log_probs(annotations)
+        allowed = annotations
+        if self.settings.attention.silence_mask:
+            allowed = restrict(annotations, pool_mask(batch.speech, self.model.encoder.reduction))
+        return _Encoded(
+            memory=self.model.decoder.prepare(allowed),
+            annotations=annotations.mask.sum(1),
+            limits=step_limits(batch.lengths / SAMPLE_RATE),
+            ctc_log_probs=ctc,
+        )
+
+    def _search(self, encoded: _Encoded, decoding: DecodingSettings) -> list[Hypothesis]:
+        search, weight = decoding.search, decoding.ctc_weight
+        scorers = []
+        if encoded.ctc_log_probs is not None and weight:
+            assert self.model.ctc is not None
+            frames = encoded.annotations * self.model.ctc.subframes
+            scorers.append(CTCPrefixScorer(encoded.ctc_log_probs, frames, weight))
+        decoder = self.model.decoder
+        if search.size == 1 and not scorers:
+            return greedy(decoder, encoded.memory, encoded.limits, search.guard)
+        return [
+            best
+            for best, *_ in beam_search(decoder, encoded.memory, encoded.limits, search, scorers)
+        ]
+
+    def _segment(self, piece: Piece, encoded: _Encoded, row: int, found: Hypothesis) -> Segment:
+        """Give the characters of a hypothesis their times."""
+        tokens, log_probabilities = found.tokens, found.token_log_probabilities[:-1]
+        annotations = int(encoded.annotations[row])
+        weights = found.weights[: len(tokens), :annotations]  # (U, T)
+        ctc = None
+        if encoded.ctc_log_probs is not None:
+            assert self.model.ctc is not None
+            ctc = encoded.ctc_log_probs[row, : annotations * self.model.ctc.subframes]
+        times = [
+            (piece.start + start, piece.start + end)
+            for start, end in align.spans(
+                tokens, weights, ctc, self.seconds_per_annotation, piece.duration
+            )
+        ]
+        symbols = [self.vocabulary.decode([token]) for token in tokens]
+        return Segment(
+            start=piece.start,
+            end=piece.start + piece.duration,
+            words=tuple(align.words(symbols, times, log_probabilities)),
+            characters=tuple(
+                Span(symbol, start, end, min(1.0, float(np.exp(log_probability))))
+                for symbol, (start, end), log_probability in zip(
+                    symbols, times, log_probabilities, strict=True
+                )
+            ),
+            weights=weights.float().numpy().copy(),
+            log_probability=found.log_probability,
+            stop_reason=found.stop_reason,
+        )
+
+
+class _Stored(nn.Module):
+    """The names under which a model folder keeps its weights."""
+
+    def __init__(self, model: SpeechModel, normalizer: Normalizer) -> None:
+        super().__init__()
+        self.encoder = model.encoder
+        self.ctc = model.ctc
+        self.decoder = model.decoder
+        self.normalizer = normalizer
+
+
+def _silence(piece: Piece) -> Segment:
+    end = piece.start + piece.duration
+    return Segment(piece.start, end, (), (), np.zeros((0, 0), np.float32), 0.0, "silence")

@@ -1,0 +1,83 @@
+"""Recordings cut into pieces that can be decoded at once, and pieces gathered into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from asr.audio.read import SAMPLE_RATE, Waveform
+from asr.audio.speech import has_speech, looks_like_steady_noise, segments, speech_mask
+
+
+class Piece(NamedTuple):
+    """What is decoded at once: samples (S,) that begin `start` seconds into a recording.
+
+    speech: (F,) bool, the feature frames with speech in them.
+    """
+
+    start: float
+    samples: NDArray[np.float32]
+    speech: NDArray[np.bool_]
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        return len(self.samples) / SAMPLE_RATE
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody speaks in it: silence, or a noise that stays the same throughout."""
+        return not has_speech(self.speech) or looks_like_steady_noise(self.samples)
+
+
+class Padded(NamedTuple):
+    """A batch of pieces. samples: (B, S). lengths: (B,) samples. speech: (B, F) bool."""
+
+    samples: Tensor
+    lengths: Tensor
+    speech: Tensor
+
+
+def whole(waveform: Waveform) -> Piece:
+    """Take a recording as one piece."""
+    return Piece(0.0, waveform.samples, speech_mask(waveform.samples))
+
+
+def cut(waveform: Waveform, longest: float) -> list[Piece]:
+    """Cut a recording at its quietest places into pieces of at most `longest` seconds."""
+    pieces = []
+    for start, end in segments(waveform.samples, longest):
+        samples = waveform.samples[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)]
+        pieces.append(Piece(start, samples, speech_mask(samples)))
+    return pieces
+
+
+def gather(pieces: Sequence[Piece], seconds: float) -> list[list[int]]:
+    """Return batches of indices, from short to long, each of at most so many padded seconds.
+
+    A single piece that is longer makes a batch of its own.
+    """
+    batches: list[list[int]] = []
+    for index in sorted(range(len(pieces)), key=lambda index: len(pieces[index].samples)):
+        if batches and pieces[index].duration * (len(batches[-1]) + 1) <= seconds:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
+
+
+def pad(pieces: Sequence[Piece]) -> Padded:
+    """Bring pieces to one length; what is added is 0, and no speech."""
+    lengths = torch.tensor([len(piece.samples) for piece in pieces])
+    samples = torch.zeros(len(pieces), int(lengths.max()))
+    frames = max(len(piece.speech) for piece in pieces)
+    speech = torch.zeros(len(pieces), frames, dtype=torch.bool)
+    for row, piece in enumerate(pieces):
+        samples[row, : len(piece.samples)] = torch.from_numpy(piece.samples)
+        speech[row, : len(piece.speech)] = torch.from_numpy(piece.speech)
+    return Padded(samples, lengths, speech)

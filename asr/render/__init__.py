@@ -1,0 +1,1 @@
+"""Results as files and pictures. Empty on purpose: subtitles must not wait for matplotlib."""

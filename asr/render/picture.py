@@ -1,0 +1,360 @@
+"""Attention as pictures: where a decoder looked, beside the sound or the source it looked at.
+
+Sizes are in inches, and panels are placed by hand from the lower left corner of the weights: so
+the panels of a picture share their time axis exactly, whatever labels stand beside them. What
+stands outside the panels is taken in when the picture is saved.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from asr.errors import UserError
+from asr.render.places import Label, assign_lanes, move_apart, row_labels, visible
+from asr.render.subtitles import Span
+
+RATE: Final = 16_000  # samples per second
+WINDOW: Final = 400  # samples, 25 ms
+HOP: Final = 160  # samples, 10 ms
+FFT: Final = 512  # points
+SILENCE: Final = -20.0  # decibels of power, 60 below full scale; what stays below is not raised
+DECIBELS: Final = 70.0  # shown below the loudest point
+
+DOTS: Final = 150  # per inch
+POINT: Final = 1 / 72  # inch
+INCHES_PER_SECOND: Final = 1.0
+TIME_WIDTH: Final = (6.5, 16.0)  # inches a time axis has at least and at most
+ROWS_HEIGHT: Final = (2.0, 9.0)  # inches the rows of weights have at least and at most
+ROW: Final = 0.15  # inches from one label to the next, where there is room
+THIN_ROW: Final = 0.035  # inches of a row without a label of its own, where there is room
+LEADING: Final = 1.2  # from one label to the next, in sizes of their font
+LEADER: Final = 0.12  # inches of the line from a row to its label
+CELL: Final = 0.32  # inches of a cell in a heat map, where there is room
+SPECTROGRAM: Final = 1.7  # inches
+GAP: Final = 0.08  # inches between panels
+BAR: Final = 0.12  # inches, width of a colour bar
+FONT: Final = (4.5, 8.5)  # points, smallest and largest of a label
+LANES: Final = 3  # lines of words between the panels; where they need more, words are turned
+
+WEIGHT_COLOURS: Final = "viridis"
+SOUND_COLOURS: Final = "magma"
+EDGES: Final[dict[str, Any]] = {
+    "color": "white",
+    "linewidth": 0.5,
+    "alpha": 0.45,
+}  # of words, in the panels
+
+# Asked in this order, where installed, for what matplotlib's own font lacks.
+FALLBACK_FONTS: Final = (
+    "Noto Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Source Han Sans",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "Arial Unicode MS",
+)
+
+
+class Tier(NamedTuple):
+    """The words between the panels: where each stands, in seconds and in inches from below.
+
+    turned: written upwards. font: in points.
+    """
+
+    labels: list[Label]
+    heights: list[float]
+    height: float
+    turned: bool
+    font: float
+
+
+def draw_alignment(
+    path: Path | str,
+    samples: NDArray[np.float32],
+    weights: ArrayLike,
+    labels: Sequence[str],
+    word_spans: Sequence[Span],
+    seconds_per_annotation: float,
+    duration: float,
+    title: str | None = None,
+) -> None:
+    """Draw the spectrogram, the words and, on the same time axis, the attention weights.
+
+    path: its ending chooses the format, .png, .svg or .pdf.
+    samples: (S,) float32 at 16 kHz. weights: (U, T), a row for each of the labels; annotation t
+        begins at t · seconds_per_annotation. duration: of the time axis, in seconds.
+
+    Raises:
+        UserError: the picture cannot be written there, or not in that format.
+        ValueError: the weights are not (U, T) with a row for each label.
+    """
+    shown = _checked(weights, len(labels))
+    duration = max(duration, seconds_per_annotation)
+    width = float(np.clip(duration * INCHES_PER_SECOND, *TIME_WIDTH))
+    names = row_labels(labels)
+    height = _rows_height(len(shown), len(names))
+    figure = _figure()
+    tier = _arrange(figure, word_spans, width, duration)
+    above = height + tier.height + 2 * GAP
+
+    sound = _axes(figure, 0, above, width, SPECTROGRAM)
+    _colour_bar(figure, _show_sound(sound, samples), width, above, SPECTROGRAM, "dB")
+    middle = _axes(figure, 0, height + GAP, width, tier.height)
+    _show_words(middle, tier)
+    below = _axes(figure, 0, 0, width, height)
+    image = _show_weights(below, shown, seconds_per_annotation)
+    _colour_bar(figure, image, width, 0, height, "attention weight")
+    _label_rows(below, names, height)
+    below.set_xlabel("seconds")
+    ticks = MaxNLocator(nbins=max(5, round(width)), steps=[1, 2, 5, 10])
+    times = sorted({time for word in word_spans for time in (word.start, word.end)})
+    for panel in (sound, middle, below):
+        panel.set_xlim(0, duration)
+    for panel in (sound, below):
+        panel.xaxis.set_major_locator(ticks)
+        panel.vlines(times, *panel.get_ylim(), **EDGES)
+    sound.tick_params(bottom=False, labelbottom=False)
+    _write_title(sound, title, width)
+    _save(figure, path)
+
+
+def draw_weights(
+    path: Path | str, weights: ArrayLike, labels: Sequence[str], title: str | None = None
+) -> None:
+    """Draw the weights alone, over numbered annotations: quick enough for each validation.
+
+    weights: (U, T), a row for each of the labels. Raises as `draw_alignment` does.
+    """
+    shown = _checked(weights, len(labels))
+    names = row_labels(labels)
+    width = float(np.clip(shown.shape[1] * CELL / 4, *TIME_WIDTH))
+    height = _rows_height(len(shown), len(names))
+    figure = _figure()
+    axes = _axes(figure, 0, 0, width, height)
+    _colour_bar(figure, _show_weights(axes, shown), width, 0, height, "attention weight")
+    _label_rows(axes, names, height)
+    axes.set_xlabel("annotation")
+    _write_title(axes, title, width)
+    _save(figure, path)
+
+
+def draw_heat_map(
+    path: Path | str,
+    weights: ArrayLike,
+    source_labels: Sequence[str],
+    target_labels: Sequence[str],
+    title: str | None = None,
+) -> None:
+    """Draw a translation's weights: source above, target on the left, white where it looked.
+
+    weights: (U, T), a row for each target label, a column for each source label.
+    Raises as `draw_alignment` does. Source: after Bahdanau et al. 2015, figure 3.
+    """
+    shown = _checked(weights, len(target_labels), len(source_labels))
+    rows, columns = shown.shape
+    cell = min(max(CELL, 1 / rows), TIME_WIDTH[1] / columns, ROWS_HEIGHT[1] / rows)
+    font = float(np.clip(0.7 * cell / POINT, *FONT)) + 1
+    width, height = columns * cell, rows * cell
+    figure = _figure()
+    axes = _axes(figure, 0, 0, width, height)
+    _colour_bar(figure, _show_weights(axes, shown, colours="gray"), width, 0, height, "weight")
+    style: dict[str, Any] = {"fontsize": font, "family": _fonts(), "parse_math": False}
+    sources = [visible(label) for label in source_labels]
+    targets = [visible(label) for label in target_labels]
+    turned: dict[str, Any] = {
+        "rotation": 60,
+        "rotation_mode": "anchor",
+        "ha": "left",
+        "va": "center",
+    }
+    axes.set_xticks(np.arange(len(sources)) + 0.5, sources, **style, **turned)
+    axes.set_yticks(np.arange(len(targets)) + 0.5, targets, **style)
+    axes.tick_params(length=2, top=True, labeltop=True, bottom=False, labelbottom=False)
+    _write_title(axes, title, max(width, 4.0))
+    _save(figure, path)
+
+
+# panels
+
+
+def _show_sound(axes: Axes, samples: NDArray[np.float32]) -> AxesImage:
+    """Draw a spectrogram up to half the rate, in decibels below its loudest point."""
+    padded = np.pad(samples, (0, max(0, WINDOW - len(samples))))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP]  # (F, WINDOW)
+    power = np.abs(np.fft.rfft(frames * np.hanning(WINDOW), FFT)) ** 2  # (F, FFT/2 + 1)
+    decibels = 10 * np.log10(np.maximum(power.T, 1e-12))  # (FFT/2 + 1, F)
+    start = (WINDOW - HOP) / 2 / RATE  # a frame stands for the middle of its window
+    image = axes.imshow(
+        decibels - max(decibels.max(), SILENCE),
+        cmap=SOUND_COLOURS,
+        vmin=-DECIBELS,
+        vmax=0,
+        aspect="auto",
+        origin="lower",
+        extent=(start, start + len(frames) * HOP / RATE, 0, RATE / 2000),
+    )
+    axes.set_facecolor("black")  # before the first frame's middle and after the last one's
+    axes.set_ylabel("kHz")
+    axes.set_yticks(range(0, RATE // 2000 + 1, 2))
+    return image
+
+
+def _show_weights(
+    axes: Axes, weights: NDArray[np.float64], width: float = 1.0, colours: str = WEIGHT_COLOURS
+) -> AxesImage:
+    """Draw weights (U, T) from the top down, `width` units of the horizontal axis each."""
+    rows, columns = weights.shape
+    return axes.imshow(
+        weights,
+        cmap=colours,
+        vmin=0,
+        vmax=float(weights.max()) or 1.0,
+        aspect="auto",
+        extent=(0, columns * width, rows, 0),
+    )
+
+
+def _show_words(axes: Axes, tier: Tier) -> None:
+    """Write the words into their own axes, each above the middle of its time."""
+    axes.set_axis_off()
+    axes.set_ylim(0, tier.height)
+    style: dict[str, Any] = {"fontsize": tier.font, "family": _fonts(), "parse_math": False}
+    style |= {"rotation": 90, "va": "bottom"} if tier.turned else {"va": "center"}
+    for label, height in zip(tier.labels, tier.heights, strict=True):
+        axes.text(label.place, height, label.text, ha="center", **style)
+
+
+def _label_rows(axes: Axes, labels: Sequence[Label], height: float) -> None:
+    """Write labels left of the rows, moved apart where they would touch, with a line to the row."""
+    axes.set_yticks([])
+    if not labels:
+        return
+    unit = height / axes.get_ylim()[0]  # inches per row; the last one is at the bottom
+    font = float(np.clip(height / len(labels) / POINT / LEADING, *FONT))
+    labels = labels[:: ceil(LEADING * font * POINT * len(labels) / height)]
+    places = np.array([label.place for label in labels])
+    apart = move_apart(places * unit, LEADING * font * POINT, height) / unit
+    across = axes.get_yaxis_transform()  # parts of the panel's width, rows
+    inch = 1 / axes.get_position().width
+    leader = LEADER * inch if np.abs(apart - places).max() * unit > POINT else POINT * inch
+    lines = [[(0, at), (-leader, to)] for at, to in zip(places, apart, strict=True)]
+    axes.add_collection(
+        LineCollection(lines, transform=across, color="0.6", linewidth=0.5, clip_on=False),
+        autolim=False,
+    )
+    style: dict[str, Any] = {"fontsize": font, "family": _fonts(), "parse_math": False}
+    style |= {"transform": across, "ha": "right", "va": "center"}
+    for label, place in zip(labels, apart.tolist(), strict=True):
+        axes.text(-leader - 2 * POINT * inch, place, label.text, **style)
+
+
+def _colour_bar(
+    figure: Figure, image: AxesImage, left: float, bottom: float, height: float, label: str
+) -> None:
+    """Explain the colours right of a panel that ends at `left`, without taking room from it."""
+    bar = figure.colorbar(image, cax=_axes(figure, left + GAP, bottom, BAR, height))
+    bar.set_label(label, fontsize=FONT[1])
+    bar.ax.tick_params(labelsize=FONT[1] - 1)
+    bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=max(2, min(5, round(3 * height)))))
+
+
+def _write_title(axes: Axes, title: str | None, width: float) -> None:
+    if title:
+        lines = textwrap.wrap(title, max(20, round(width * 12)))
+        style: dict[str, Any] = {"family": _fonts(), "parse_math": False}
+        axes.set_title("\n".join(lines), loc="left", fontsize=FONT[1] + 2, **style)
+
+
+# where texts go
+
+
+def _rows_height(rows: int, labels: int) -> float:
+    return float(np.clip(max(rows * THIN_ROW, labels * ROW), *ROWS_HEIGHT))
+
+
+def _arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float) -> Tier:
+    """Find a place for each word: in lanes above each other, or turned where they are too many."""
+    scale = width / duration  # inches per second
+    font = FONT[1]
+    labels = [Label(span.text, (span.start + span.end) / 2) for span in spans]
+    line = LEADING * font * POINT
+    sizes = _widths(figure, labels, font)
+    lanes = assign_lanes([label.place * scale for label in labels], sizes, gap=font * POINT / 2)
+    if max(lanes, default=0) < LANES:
+        count = max(lanes, default=0) + 1
+        heights = [(count - lane - 0.5) * line for lane in lanes]  # the first lane on top
+        return Tier(labels, heights, count * line, False, font)
+    font = float(np.clip(width / len(labels) / POINT / LEADING, *FONT))
+    labels = labels[:: ceil(LEADING * font * POINT * len(labels) / width)]
+    places = np.array([label.place for label in labels])
+    apart = move_apart(places * scale, LEADING * font * POINT, width) / scale
+    labels = [Label(label.text, place) for label, place in zip(labels, apart.tolist(), strict=True)]
+    height = max(_widths(figure, labels, font))
+    return Tier(labels, [0.0] * len(labels), height, True, font)
+
+
+def _widths(figure: Figure, labels: Sequence[Label], font: float) -> list[float]:
+    """Inches that texts are long."""
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]  # matplotlib
+    properties = FontProperties(family=_fonts(), size=font)
+    return [
+        renderer.get_text_width_height_descent(label.text, properties, False)[0] / DOTS
+        for label in labels
+    ]
+
+
+# matplotlib, without its global state
+
+
+def _figure() -> Figure:
+    # One inch by one: places in inches are then places in parts of the figure.
+    return Figure(figsize=(1, 1), dpi=DOTS, facecolor="white")
+
+
+def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    axes = figure.add_axes((left, bottom, width, height))
+    axes.tick_params(labelsize=FONT[1])
+    return axes
+
+
+def _fonts() -> list[str]:
+    installed = {font.name for font in fontManager.ttflist}
+    return ["sans-serif", *(name for name in FALLBACK_FONTS if name in installed)]
+
+
+def _checked(weights: ArrayLike, rows: int, columns: int | None = None) -> NDArray[np.float64]:
+    """Weights as an array with at least one row and one column to show."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim != 2 or len(array) != rows or columns not in (None, array.shape[1]):
+        wanted = f"({rows}, {'T' if columns is None else columns})"
+        raise ValueError(f"weights must be {wanted} to fit the labels, got {array.shape}")
+    return array if array.size else np.zeros((max(rows, 1), max(array.shape[1], 1)))
+
+
+def _save(figure: Figure, path: Path | str) -> None:
+    ending = Path(path).suffix[1:].lower()
+    formats = figure.canvas.get_supported_filetypes()
+    if ending not in formats:
+        raise UserError(f"{path}: cannot draw {ending or 'without an ending'!r}, use .png or .svg")
+    try:
+        figure.savefig(path, dpi=DOTS, bbox_inches="tight", pad_inches=0.12)
+    except OSError as error:
+        raise UserError(f"{path}: cannot write the picture: {error.strerror}") from error

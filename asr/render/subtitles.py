@@ -1,0 +1,269 @@
+"""Timed text as SRT, WebVTT, JSON lines, Praat TextGrid and CTM; SRT and WebVTT read back."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from asr.errors import UserError
+
+WIDTH: Final = 42  # characters a line, as broadcasters keep it
+LINES: Final = 2  # lines a cue
+LONGEST: Final = 7.0  # seconds a cue stays
+PAUSE: Final = 0.7  # seconds of silence that end a cue
+
+_TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
+_TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
+
+
+class Span(NamedTuple):
+    """A word, a segment or a cue; times in seconds from the start, `confidence` from 0 to 1."""
+
+    text: str
+    start: float
+    end: float
+    confidence: float | None = None
+
+
+def cues(
+    spans: Iterable[Span],
+    width: int = WIDTH,
+    lines: int = LINES,
+    longest: float = LONGEST,
+    pause: float = PAUSE,
+) -> list[Span]:
+    """Gather words (or divide segments) into cues that can be read from a screen.
+
+    A cue ends before `pause` seconds of silence, and before it would need more than `lines` lines
+    of `width` characters or last longer than `longest` seconds. Its text holds the line breaks. A
+    single word may break either limit. In a segment of several words time is shared by characters.
+    """
+    gathered: list[list[Span]] = []
+    for word in _words(spans):
+        if gathered:
+            last = gathered[-1]
+            text = " ".join(one.text for one in (*last, word))
+            if (
+                word.start - last[-1].end < pause
+                and word.end - last[0].start <= longest
+                and len(_wrap(text, width)) <= lines
+                and max(map(len, _wrap(text, width))) <= width
+            ):
+                last.append(word)
+                continue
+        gathered.append([word])
+    return [_cue(words, width) for words in gathered]
+
+
+def to_srt(spans: Iterable[Span]) -> str:
+    """Return spans as SubRip, one cue each (see `cues`); times are rounded to milliseconds."""
+    blocks = [
+        f"{number}\n{_stamp(span.start, ',')} --> {_stamp(span.end, ',')}\n{_block(span.text)}\n"
+        for number, span in enumerate(spans, 1)
+    ]
+    return "\n".join(blocks)
+
+
+def to_vtt(spans: Iterable[Span]) -> str:
+    """Return spans as WebVTT, one cue each (see `cues`); ``& < >`` are escaped as it wants."""
+    blocks = [
+        f"{_stamp(span.start, '.')} --> {_stamp(span.end, '.')}\n"
+        f"{html.escape(_block(span.text), quote=False)}\n"
+        for span in spans
+    ]
+    return "\n".join(["WEBVTT\n", *blocks])
+
+
+def to_json_line(path: str, text: str, words: Iterable[Span]) -> str:
+    """Return one transcript as one line of JSON: "path", "text", and "words" with their times.
+
+    Raises ValueError where a time or confidence is infinite or NaN, which JSON cannot hold.
+    """
+    timed = [
+        {
+            "text": word.text,
+            "start": round(word.start, 3),
+            "end": round(word.end, 3),
+            "confidence": None if word.confidence is None else round(word.confidence, 4),
+        }
+        for word in words
+    ]
+    content = {"path": path, "text": text, "words": timed}
+    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def to_textgrid(tiers: Mapping[str, Iterable[Span]], duration: float) -> str:
+    """Return tiers of spans (by name) as a Praat TextGrid in its long text format.
+
+    `duration` of the recording in seconds. Praat wants intervals without overlap that fill the
+    tier: gaps become empty intervals, an overlap goes to the earlier span, and a span keeps one
+    millisecond at least.
+    """
+    filled = {name: _without_overlap(spans) for name, spans in tiers.items()}
+    end = max([_milliseconds(duration), *(spans[-1][1] for spans in filled.values() if spans)])
+    rows = ['File type = "ooTextFile"', 'Object class = "TextGrid"', ""]
+    rows += ["xmin = 0", f"xmax = {end / 1000}", "tiers? <exists>", f"size = {len(filled)}"]
+    rows.append("item []:")
+    for number, (name, spans) in enumerate(filled.items(), 1):
+        intervals = list(_with_gaps(spans, end))
+        rows += [f"    item [{number}]:", '        class = "IntervalTier"']
+        rows += [f"        name = {_quoted(name)}", "        xmin = 0"]
+        rows += [f"        xmax = {end / 1000}", f"        intervals: size = {len(intervals)}"]
+        for i, (start, stop, text) in enumerate(intervals, 1):
+            rows += [f"        intervals [{i}]:", f"            xmin = {start / 1000}"]
+            rows += [f"            xmax = {stop / 1000}", f"            text = {_quoted(text)}"]
+    return "\n".join(rows) + "\n"
+
+
+def to_ctm(name: str, words: Iterable[Span], channel: str = "1") -> str:
+    """Return words as NIST CTM: name, channel, start, duration, word and, if known, confidence.
+
+    Fields are parted by spaces, so spaces in `name` become ``_`` and a span of several words
+    becomes several lines.
+    """
+    rows = []
+    for word in _words(words):
+        start, end = _milliseconds(word.start), _milliseconds(word.end)
+        row = f"{'_'.join(name.split())} {channel} {start / 1000:.3f} {(end - start) / 1000:.3f}"
+        confidence = "" if word.confidence is None else f" {word.confidence:.4f}"
+        rows.append(f"{row} {word.text}{confidence}\n")
+    return "".join(rows)
+
+
+def parse_srt(text: str) -> list[Span]:
+    """Read the cues of a SubRip file; line breaks and formatting tags stay in their text.
+
+    Raises UserError, with the number of the line, where something is not a cue.
+    """
+    found = []
+    for number, block in _blocks(text):
+        # The counter may be missing; a cue whose text is a number still has its times first.
+        has_counter = len(block) > 1 and block[0].strip().isdigit()
+        found.append(_parse_cue(block[has_counter:], number + has_counter, "SRT"))
+    return found
+
+
+def parse_vtt(text: str) -> list[Span]:
+    """Read the cues of a WebVTT file; settings, names, notes, styles and regions are left out.
+
+    Raises UserError, with the number of the line, where something is not a cue.
+    """
+    blocks = list(_blocks(text))
+    if not blocks or not re.match(r"WEBVTT(?:\s|$)", blocks[0][1][0]):
+        raise UserError("VTT: the first line must be WEBVTT; is this an SRT file?")
+    if any("-->" in line for line in blocks[0][1]):
+        raise UserError("VTT: an empty line must part WEBVTT from the first cue")
+    found = []
+    for number, block in blocks[1:]:
+        if re.match(r"(?:NOTE|STYLE|REGION)(?:\s|$)", block[0]):
+            continue
+        has_name = "-->" not in block[0]
+        cue = _parse_cue(block[has_name:], number + has_name, "VTT")
+        found.append(cue._replace(text=html.unescape(cue.text)))
+    return found
+
+
+def _words(spans: Iterable[Span]) -> Iterator[Span]:
+    """Single words; a span of several shares its time out by characters."""
+    for span in spans:
+        words = span.text.split()
+        per_character = (span.end - span.start) / max(sum(map(len, words)), 1)
+        start = span.start
+        for i, word in enumerate(words, 1):
+            end = span.end if i == len(words) else start + per_character * len(word)
+            yield Span(word, start, end, span.confidence)
+            start = end
+
+
+def _cue(words: Sequence[Span], width: int) -> Span:
+    """One cue of these words, on as few lines as `width` allows, the lines about equally long."""
+    text = " ".join(word.text for word in words)
+    needed = len(_wrap(text, width))
+    narrowest = next(
+        (w for w in range(max(1, len(text) // needed), width) if len(_wrap(text, w)) <= needed),
+        width,
+    )
+    known = [word.confidence for word in words if word.confidence is not None]
+    confidence = sum(known) / len(known) if len(known) == len(words) else None
+    return Span("\n".join(_wrap(text, narrowest)), words[0].start, words[-1].end, confidence)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))
+
+
+def _stamp(seconds: float, point: str) -> str:
+    """Round first and divide then, or 59.9996 s would become 00:00:60.000."""
+    rest, milliseconds = divmod(_milliseconds(seconds), 1000)
+    minutes, second = divmod(rest, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour:02d}:{minute:02d}:{second:02d}{point}{milliseconds:03d}"
+
+
+def _block(text: str) -> str:
+    """The text without empty lines: one would end the cue."""
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _without_overlap(spans: Iterable[Span]) -> list[tuple[int, int, str]]:
+    """Spans in order as (start, end, text) in milliseconds, each at least one long."""
+    placed: list[tuple[int, int, str]] = []
+    for span in sorted(spans, key=lambda one: (one.start, one.end)):
+        start = max(_milliseconds(span.start), placed[-1][1] if placed else 0)
+        placed.append((start, max(_milliseconds(span.end), start + 1), span.text))
+    return placed
+
+
+def _with_gaps(spans: list[tuple[int, int, str]], end: int) -> Iterator[tuple[int, int, str]]:
+    edges = [(0, 0, ""), *spans, (end, end, "")]
+    for before, after in pairwise(edges):
+        if before[1] < after[0]:
+            yield before[1], after[0], ""
+        if after[0] < after[1]:
+            yield after
+
+
+def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Runs of lines between empty lines, each with the number of its first line."""
+    block: list[str] = []
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, line in enumerate([*lines, ""], 1):
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield number - len(block), block
+            block = []
+
+
+def _parse_cue(block: Sequence[str], number: int, kind: str) -> Span:
+    timing = _TIMING.fullmatch(block[0]) if block else None
+    if timing is None:
+        got = repr(block[0][:40]) if block else "nothing"
+        raise UserError(
+            f"{kind} line {number}: got {got}, wanted times 00:00:01,000 --> 00:00:02,000"
+        )
+    start, end = _seconds(timing.groups()[:4]), _seconds(timing.groups()[4:])
+    if end < start:
+        raise UserError(
+            f"{kind} line {number}: the cue ends at {end} s, before its start {start} s"
+        )
+    return Span("\n".join(line.strip() for line in block[1:]), start, end)
+
+
+def _seconds(parts: Sequence[str | None]) -> float:
+    hours, minutes, seconds, fraction = (part or "0" for part in parts)
+    whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    return (whole * 1000 + int(fraction.ljust(3, "0"))) / 1000

@@ -1,0 +1,1 @@
+"""Measures: word and character errors, BLEU, and whether the attention is in good health."""

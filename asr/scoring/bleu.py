@@ -1,0 +1,107 @@
+"""BLEU of translations, as sacrebleu computes it, with the signature that lets it be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from asr.errors import UserError
+from asr.render.tables import text_table
+
+LENGTHS: Final = (10, 20, 30, 40, 50)  # source words: the upper ends of the length buckets
+
+
+class Bucket(NamedTuple):
+    """Sentences whose sources are about as long, and their corpus BLEU (0 to 100)."""
+
+    name: str
+    sentences: int
+    bleu: float
+
+
+@dataclass(frozen=True)
+class Bleu:
+    """Corpus BLEU, 0 to 100, by two conventions.
+
+    `bleu` is the one to publish, with `signature`: cased, on plain text, tokenised by sacrebleu.
+    `lowercase` repeats older papers' figure: lower-cased and parted at white space only, so it
+    means what they mean only where both sides come tokenised.
+    """
+
+    bleu: float
+    signature: str
+    lowercase: float
+    lowercase_signature: str
+    length_ratio: float  # hypothesis words / reference words, after tokenisation
+    by_length: tuple[Bucket, ...]  # words in the source; empty where no sources were given
+
+
+def score(
+    references: Sequence[str], hypotheses: Sequence[str], sources: Sequence[str] | None = None
+) -> Bleu:
+    """Score translations against one reference each (Papineni et al. 2002; Post 2018).
+
+    Texts are detokenised and cased as people write them. With `sources`, BLEU is also given for
+    buckets of source length, which shows whether long sentences fall behind.
+
+    Raises UserError when the numbers of sentences differ, there are none, or sacrebleu is missing.
+    """
+    for name, texts in (("hypotheses", hypotheses), ("sources", sources)):
+        if texts is not None and len(texts) != len(references):
+            raise UserError(
+                f"got {len(references)} references and {len(texts)} {name}; wanted as many"
+            )
+    if not references:
+        raise UserError("nothing to score: got no sentences")
+    cased, lowercase = _metrics()
+    found = cased.corpus_score(hypotheses, [references])
+    lowered = lowercase.corpus_score(hypotheses, [references])
+    return Bleu(
+        bleu=found.score,
+        signature=str(cased.get_signature()),
+        lowercase=lowered.score,
+        lowercase_signature=str(lowercase.get_signature()),
+        length_ratio=found.sys_len / max(found.ref_len, 1),
+        by_length=() if sources is None else _by_length(cased, references, hypotheses, sources),
+    )
+
+
+def report(result: Bleu) -> str:
+    """Return the result as text for people."""
+    lines = [
+        f"BLEU {result.bleu:.2f}  {result.signature}",
+        f"BLEU {result.lowercase:.2f}  {result.lowercase_signature}",
+        f"hypotheses are {result.length_ratio:.3f} times as long as the references",
+    ]
+    if result.by_length:
+        lines += ["", text_table(("source words", "sentences", "BLEU"), result.by_length)]
+    return "\n".join(lines)
+
+
+def _by_length(
+    metric: Any, references: Sequence[str], hypotheses: Sequence[str], sources: Sequence[str]
+) -> tuple[Bucket, ...]:
+    buckets = []
+    for low, high in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
+        inside = [
+            i
+            for i, source in enumerate(sources)
+            if low < max(1, len(source.split())) <= (high or float("inf"))
+        ]
+        if inside:
+            found = metric.corpus_score(
+                [hypotheses[i] for i in inside], [[references[i] for i in inside]]
+            )
+            name = f"{low + 1} to {high}" if high else f"over {low}"
+            buckets.append(Bucket(name, len(inside), found.score))
+    return tuple(buckets)
+
+
+def _metrics() -> tuple[Any, Any]:  # a metric remembers its signature, so each call gets new ones
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError:
+        raise UserError("BLEU needs sacrebleu; install it: pip install '.[translation]'") from None
+    # force: no warning where a text looks tokenised; both conventions are given on purpose.
+    return BLEU(force=True), BLEU(lowercase=True, tokenize="none", force=True)

@@ -1,0 +1,273 @@
+"""Is the attention in good health? Answered from its weights alone, for any model.
+
+Positions and jumps are counted in annotations. The numbers in capitals were chosen for speech with
+one annotation every 80 ms, where a character takes about one annotation.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from asr.render.tables import text_table
+
+LONGEST_JUMP: Final = 12  # annotations one step may move ahead, a pause of one second
+WAVER: Final = 0.5  # annotations a position may move back before it counts as moving back
+GONE_BACK: Final = 4  # annotations behind the furthest point from which a step reads again
+UNCOVERED: Final = 0.1  # share of its fair part of the weight below which an annotation is unread
+
+FLAT: Final = 0.6  # normalised entropy above which attention may not have formed
+STUCK: Final = 0.3  # share of all weight at one end that is too much
+ORDERED: Final = 0.7  # share of steps, and correlation, below which there is no order
+TOO_MUCH: Final = 0.1  # share skipped or repeated, or drift, that is too much
+BLURRED: Final = 8.0  # annotations a step spreads over that are too many
+
+LENGTHS: Final = (62, 125, 188, 250, 375)  # annotations: 5, 10, 15, 20 and 30 seconds
+
+
+class Health(NamedTuple):
+    """Measures of one utterance's alignment, or their mean over utterances."""
+
+    steps: float  # target steps U
+    annotations: float  # annotations T that may be attended
+    entropy: float  # mean over steps, divided by log T: 0 sharp, 1 flat
+    peak: float  # mean of the largest weight of a step, 0 to 1
+    width: float  # annotations a step spreads over: exp of its entropy, 1 to T
+    diagonal: float  # share of steps whose expected position moves 0 to LONGEST_JUMP ahead
+    monotone: float  # share of steps whose expected position does not move back
+    correlation: float  # of the expected position with the step, -1 to 1; 0 if nothing moves
+    travel: float  # share of the annotations between the least and the furthest expected position
+    drift: float  # mean distance from the straight diagonal as a share of T: < 0 behind, > 0 ahead
+    first: float  # share of all weight on the first 2 % of annotations (at least one)
+    last: float  # the same at the end
+    skipped: float  # share of the attended span in unread runs longer than LONGEST_JUMP
+    repeated: float  # share of steps that read again more than GONE_BACK annotations behind
+
+
+_UNTABLED: Final = ("steps", "annotations", "travel", "first", "last")  # too much for one line
+
+
+class Finding(enum.Enum):
+    """What can be wrong, each with what to do about it."""
+
+    UNFORMED = (
+        "attention has not formed: train longer, start with short utterances, add the CTC loss, "
+        "or narrow the diagonal window of the first epochs"
+    )
+    STUCK_FIRST = (
+        "attention stays at the beginning: add location features and the CTC loss, and look "
+        "whether the encoder tells positions apart"
+    )
+    STUCK_LAST = (
+        "attention sits at the end: look whether padding is masked and lengths are right; "
+        "then check that transcripts belong to their audio"
+    )
+    DISORDERED = (
+        "attention is sharp but jumps about: add location features, a diagonal penalty, or a "
+        "window around the previous alignment"
+    )
+    REPEATING = (
+        "attention goes back over what it has read: give it the cumulative weights, search with "
+        "CTC scores or a window, and cut long audio into segments"
+    )
+    SKIPPING = (
+        "attention leaps over annotations: unless they are silence, train on longer utterances, "
+        "search with CTC scores, and cut long audio into segments"
+    )
+    DRIFTING = (
+        "attention runs ahead or falls behind: unless the audio has long silences, check that "
+        "transcripts cover their audio, and cut long audio into segments"
+    )
+    BLURRED = (
+        "attention follows but is blurred: train longer, sharpen the softmax, or add an entropy "
+        "penalty"
+    )
+
+
+class Group(NamedTuple):
+    """Some utterances: the step-weighted mean of their measures, and who suffers from what."""
+
+    name: str
+    utterances: int
+    mean: Health  # steps and annotations are plain means
+    findings: dict[Finding, float]  # share of utterances, most frequent first
+
+
+class Corpus(NamedTuple):
+    """What `aggregate` found: all utterances, and the same by number of annotations."""
+
+    total: Group
+    by_length: tuple[Group, ...]
+
+
+def measure(weights: Tensor, length: int | None = None) -> Health:
+    """Measure the alignment of one utterance.
+
+    `weights` (U, T), not negative, one row a step; of several heads pass the mean. With `length`,
+    annotations from there on are padding and are left out.
+
+    Raises ValueError where there is no step, no annotation, or a weight that is no number.
+    """
+    if weights.dim() != 2 or 0 in weights[:, :length].shape:
+        raise ValueError(f"weights are {tuple(weights.shape)}, length {length}; wanted (U, T)")
+    weights = weights.detach()[:, :length].double().cpu()
+    if not torch.isfinite(weights).all():
+        raise ValueError("weights hold infinities or NaN; look for an unmasked or empty softmax")
+    weights = weights / weights.sum(1, keepdim=True).clamp(min=1e-12)
+    steps, annotations = weights.shape
+    entropy = -torch.xlogy(weights, weights).sum(1)  # (U,) nats
+    expected = weights @ torch.arange(annotations, dtype=weights.dtype)  # (U,) positions
+    moves = expected.diff()
+    ahead, edge = moves >= -WAVER, max(1, round(0.02 * annotations))
+    line = torch.linspace(0, 1, steps, dtype=weights.dtype) if steps > 1 else torch.full((1,), 0.5)
+    span = max(annotations - 1, 1)
+    return Health(
+        steps=steps,
+        annotations=annotations,
+        entropy=float(entropy.mean()) / math.log(annotations) if annotations > 1 else 0.0,
+        peak=float(weights.amax(1).mean()),
+        width=float(entropy.exp().mean()),
+        diagonal=_share(ahead & (moves <= LONGEST_JUMP)),
+        monotone=_share(ahead),
+        correlation=_correlation(expected),
+        travel=float(expected.max() - expected.min()) / span,
+        drift=float((expected / span - line).mean()),
+        first=float(weights[:, :edge].sum() / steps),
+        last=float(weights[:, -edge:].sum() / steps),
+        skipped=_skipped(weights),
+        repeated=_repeated(expected),
+    )
+
+
+def measure_batch(weights: Tensor, steps: Tensor, lengths: Tensor) -> list[Health]:
+    """Measure a padded batch: weights (B, U, T), steps (B,) and lengths (B,) in annotations."""
+    sizes = zip(weights, steps.tolist(), lengths.tolist(), strict=True)
+    return [measure(one[:u], length) for one, u, length in sizes]
+
+
+def diagnose(health: Health, monotone: bool = True) -> tuple[Finding, ...]:
+    """Return what is wrong with an alignment, nothing if it is in good health.
+
+    With `monotone` false, as for translation, order and movement are not asked for.
+    """
+    ends = STUCK + 1 / health.annotations  # a few annotations leave each end a large part
+    if health.first > ends:
+        return (Finding.STUCK_FIRST,)
+    if health.last > ends:
+        return (Finding.STUCK_LAST,)
+    lost = health.correlation < ORDERED or health.travel < 0.5
+    if health.entropy > FLAT and (lost or not monotone):
+        return (Finding.UNFORMED,)
+    if not monotone:
+        return ()
+    if health.monotone < ORDERED:
+        return (Finding.DISORDERED,)
+    found = {
+        Finding.REPEATING: health.repeated > TOO_MUCH,
+        Finding.SKIPPING: health.skipped > TOO_MUCH,
+        Finding.DRIFTING: abs(health.drift) > TOO_MUCH,
+        Finding.BLURRED: health.width > BLURRED,
+    }
+    return tuple(finding for finding, holds in found.items() if holds)
+
+
+def aggregate(
+    healths: Iterable[Health], lengths: Sequence[int] = LENGTHS, monotone: bool = True
+) -> Corpus:
+    """Put utterances together, all and by number of annotations (upper ends in `lengths`).
+
+    Raises ValueError when there is no utterance.
+    """
+    healths = list(healths)
+    if not healths:
+        raise ValueError("got no utterance; wanted at least one measured alignment")
+    groups = []
+    for low, high in zip((0, *lengths), (*lengths, math.inf), strict=True):
+        inside = [one for one in healths if low < one.annotations <= high]
+        if inside:
+            name = f"over {low}" if math.isinf(high) else f"{low + 1} to {high}"
+            groups.append(_mean(name, inside, monotone))
+    return Corpus(_mean("all", healths, monotone), tuple(groups))
+
+
+def verdict(group: Group) -> str:
+    """Say in words how the attention fares, and what to do where it does not fare well."""
+    if not group.findings:
+        return f"attention is in good health in all {group.utterances} utterances"
+    return "\n".join(
+        f"{share:.0%} of {group.utterances} utterances: {finding.value}"
+        for finding, share in group.findings.items()
+    )
+
+
+def report(corpus: Corpus) -> str:
+    """Return verdict and measures as text for people."""
+    measures = [name for name in Health._fields if name not in _UNTABLED]
+    rows = [
+        (name, utterances, *(getattr(mean, field) for field in measures))
+        for name, utterances, mean, _ in (corpus.total, *corpus.by_length)
+    ]
+    table = text_table(("annotations", "utterances", *measures), rows)
+    return f"{verdict(corpus.total)}\n\n{table}"
+
+
+def to_dict(corpus: Corpus) -> dict[str, Any]:
+    """Return the measures as plain objects for JSON."""
+
+    def plain(group: Group) -> dict[str, Any]:
+        findings = {finding.name.lower(): share for finding, share in group.findings.items()}
+        counted = {"name": group.name, "utterances": group.utterances, "findings": findings}
+        return counted | {"mean": group.mean._asdict()}
+
+    by_length = [plain(group) for group in corpus.by_length]
+    return {"verdict": verdict(corpus.total), "total": plain(corpus.total), "by_length": by_length}
+
+
+def _share(holds: Tensor) -> float:
+    """Share of true values; 1 where there is none, as one step alone cannot be out of order."""
+    return float(holds.double().mean()) if len(holds) else 1.0
+
+
+def _correlation(expected: Tensor) -> float:
+    if len(expected) < 2 or float(expected.std()) < 1e-6:
+        return 0.0
+    index = torch.arange(len(expected), dtype=expected.dtype)
+    return float(torch.corrcoef(torch.stack((index, expected)))[0, 1])
+
+
+def _skipped(weights: Tensor) -> float:
+    """Share of the span between the outermost peaks that lies in long unread runs.
+
+    Only runs count: sharp attention on slow speech leaves single annotations out all the time.
+    """
+    steps, annotations = weights.shape
+    peaks = weights.argmax(1)
+    coverage = weights.sum(0)[int(peaks.min()) : int(peaks.max()) + 1]
+    unread = (coverage < UNCOVERED * steps / annotations).tolist()
+    runs = [len(list(run)) for skipped, run in groupby(unread) if skipped]
+    return sum(run for run in runs if run > LONGEST_JUMP) / len(unread)
+
+
+def _repeated(expected: Tensor) -> float:
+    """Share of steps behind the furthest point so far; one stray step does not set that point."""
+    if len(expected) < 3:
+        return 0.0
+    smooth = torch.cat((expected[:1], expected.unfold(0, 3, 1).median(1).values, expected[-1:]))
+    return _share(smooth.cummax(0).values - smooth > GONE_BACK)
+
+
+def _mean(name: str, healths: Sequence[Health], monotone: bool) -> Group:
+    values = torch.tensor(healths, dtype=torch.float64)  # (utterances, measures)
+    weighted = (values * values[:, :1]).sum(0) / values[:, 0].sum()
+    weighted[:2] = values[:, :2].mean(0)
+    found = [finding for one in healths for finding in diagnose(one, monotone)]
+    shares = {finding: found.count(finding) / len(healths) for finding in Finding}
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    present = {finding: share for finding, share in ranked if share}
+    return Group(name, len(healths), Health(*weighted.tolist()), present)

@@ -1,0 +1,99 @@
+"""Reference and hypothesis files, read and paired for scoring."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asr.errors import UserError
+from asr.scoring.words import Scored
+
+SHOWN = 3  # ids named in an error message before "…"
+
+
+class Line(NamedTuple):
+    """One text of a transcript file; `duration` in seconds."""
+
+    id: str
+    text: str
+    speaker: str | None = None
+    duration: float | None = None
+
+
+def read_transcripts(path: str | Path) -> list[Line]:
+    """Read a transcript file, plain text or JSON lines.
+
+    A file ending in .jsonl holds one object a line: "text" and "id", or in place of the id a "path"
+    or "audio", whose file name without its ending is the id; "speaker" and "duration" (seconds) may
+    follow. Any other file holds one utterance a line; its id is its line number, from "1".
+
+    Raises UserError when the file cannot be read, a line is not such an object, or an id is twice.
+    """
+    path = Path(path)
+    try:
+        # Not splitlines: it also cuts at separators that may stand inside a text.
+        rows = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"cannot read {path}: it is not UTF-8 text") from None
+    if path.suffix.lower() != ".jsonl":
+        return [Line(str(number), row.strip()) for number, row in enumerate(rows, 1)]
+    lines = [_parse(row, f"{path}:{n}") for n, row in enumerate(rows, 1) if row.strip()]
+    seen: set[str] = set()
+    for line in lines:
+        if line.id in seen:
+            raise UserError(f"{path}: the id {line.id} stands there twice; ids must differ")
+        seen.add(line.id)
+    return lines
+
+
+def pair_transcripts(reference: str | Path, hypothesis: str | Path) -> list[Scored]:
+    """Read two transcript files and pair them: .jsonl by id, plain text by line.
+
+    Speaker and duration come from the reference, where it has them.
+
+    Raises UserError when either cannot be read, or one has lines that the other lacks.
+    """
+    reference, hypothesis = Path(reference), Path(hypothesis)
+    if (reference.suffix.lower() == ".jsonl") != (hypothesis.suffix.lower() == ".jsonl"):
+        raise UserError(
+            f"got {reference.name} and {hypothesis.name}; wanted two .jsonl files (paired by id) "
+            "or two text files (paired by line)"
+        )
+    left, right = read_transcripts(reference), read_transcripts(hypothesis)
+    if reference.suffix.lower() != ".jsonl" and len(left) != len(right):
+        raise UserError(
+            f"{reference} has {len(left)} lines and {hypothesis} has {len(right)}; "
+            "wanted one hypothesis a line, in the order of the references"
+        )
+    texts = {line.id: line.text for line in right}
+    _refuse_missing(hypothesis, [line.id for line in left if line.id not in texts])
+    known = {line.id for line in left}
+    _refuse_missing(reference, [line.id for line in right if line.id not in known])
+    return [Scored(one.id, one.text, texts[one.id], one.speaker, one.duration) for one in left]
+
+
+def _refuse_missing(path: Path, ids: list[str]) -> None:
+    if ids:
+        shown = ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
+        raise UserError(f"{path} lacks {len(ids)} of the other file's ids: {shown}")
+
+
+def _parse(row: str, place: str) -> Line:
+    try:
+        content: Any = json.loads(row)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{place}: not JSON ({error}); wanted one object a line") from None
+    match content:
+        case {"id": str(name), "text": str(text)}:
+            pass
+        case {"path": str(file), "text": str(text)} | {"audio": str(file), "text": str(text)}:
+            name = Path(file).stem
+        case _:
+            raise UserError(f'{place}: wanted an object with "id" (or "path") and "text", strings')
+    speaker, duration = content.get("speaker"), content.get("duration")
+    if not isinstance(duration, int | float | None):
+        raise UserError(f'{place}: "duration" is {duration!r}; wanted seconds')
+    return Line(name, text, None if speaker is None else str(speaker), duration)

@@ -1,0 +1,150 @@
+"""What a search returns, and the record that it keeps on the way to build it.
+
+Nothing is joined up during the search: each step leaves its tensors of weights where they are
+and notes, per hypothesis, from which one it came. The path is read backwards at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from asr.text.vocabulary import BLANK
+
+Tree = TypeVar("Tree")
+
+
+class Hypothesis(NamedTuple):
+    """One text for one utterance. U tokens, T annotations (those of the batch, with padding).
+
+    tokens: U ids, without the end-of-sentence token.
+    log_probability: what the decoder alone gives to the tokens followed by end-of-sentence, in
+        nats; whatever the stop reason, so hypotheses can be compared.
+    weights: (U + 1, T), where the decoder looked for each token and for end-of-sentence.
+    stop_reason: "eos", the decoder ended it; "length", the limit did; "repeat", it went in
+        circles, and what was said more than once in the circle is cut off.
+    token_log_probabilities: U + 1 summands of log_probability, end-of-sentence last.
+    score: what the search ranked it by (scorers and length included; for "repeat", before the
+        cut); greedy search has nothing to rank by and puts log_probability there.
+    """
+
+    tokens: list[int]
+    log_probability: float
+    weights: Tensor
+    stop_reason: str
+    token_log_probabilities: list[float]
+    score: float = 0.0
+
+
+class Ending(NamedTuple):
+    """How a hypothesis ended: in which `slot` of the beam before which `step`.
+
+    kept: how many of its tokens to keep, from the first. score, reason: see `Hypothesis`.
+    """
+
+    score: float
+    step: int
+    slot: int
+    kept: int
+    reason: str
+
+
+class Step(NamedTuple):
+    """One step of a search over b utterances, from n hypotheses each to m.
+
+    rows: utterance → its row in this step. weights: (b, n, T). ends: [b][n], log-probability of
+    end-of-sentence. parents, tokens, log_probabilities: [b][m], of the m that were chosen.
+    """
+
+    rows: Mapping[int, int]
+    weights: Tensor
+    ends: list[list[float]]
+    parents: list[list[int]]
+    tokens: list[list[int]]
+    log_probabilities: list[list[float]]
+
+
+class History:
+    """The steps of one search, and the hypotheses that lie in them."""
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+
+    def add(self, step: Step) -> None:
+        """Note the next step."""
+        self._steps.append(step)
+
+    def hypothesis(self, utterance: int, ending: Ending) -> Hypothesis:
+        """Read a hypothesis of an utterance backwards from its ending."""
+        slot = ending.slot
+        tokens: list[int] = []
+        log_probabilities: list[float] = []
+        slots = [slot]  # in front of each step, from the last to the first
+        for step in reversed(self._steps[: ending.step]):
+            row = step.rows[utterance]
+            tokens.append(step.tokens[row][slot])
+            log_probabilities.append(step.log_probabilities[row][slot])
+            slot = step.parents[row][slot]
+            slots.append(slot)
+        kept = ending.kept
+        path = slots[::-1][: kept + 1]
+        steps = self._steps[: kept + 1]
+        rows = [step.rows[utterance] for step in steps]
+        end = steps[kept].ends[rows[kept]][path[kept]]
+        summands = [*log_probabilities[::-1][:kept], end]
+        weights = torch.stack(
+            [step.weights[row, at] for step, row, at in zip(steps, rows, path, strict=True)]
+        )
+        return Hypothesis(
+            tokens[::-1][:kept],
+            sum(summands),
+            weights,
+            ending.reason,
+            summands,
+            ending.score,
+        )
+
+
+def next_log_probabilities(logits: Tensor) -> Tensor:
+    """Log-softmax of logits (B, N, V) in float32; the blank is no token: −inf, not renormalised."""
+    log_probabilities = torch.log_softmax(logits.float(), dim=-1)
+    log_probabilities[..., BLANK] = -torch.inf
+    return log_probabilities
+
+
+def check_limits(limits: Tensor, utterances: int) -> list[int]:
+    """Return the limits (B,) as numbers.
+
+    Raises:
+        ValueError: not one limit an utterance, or a negative one.
+    """
+    if limits.shape != (utterances,):
+        raise ValueError(f"limits must be ({utterances},), one an utterance; got {limits.shape}")
+    numbers = [int(limit) for limit in limits.tolist()]
+    if any(limit < 0 for limit in numbers):
+        raise ValueError(f"limits must not be negative, got {min(numbers)}")
+    return numbers
+
+
+def take(tree: Tree, rows: Tensor) -> Tree:
+    """Keep some utterances: rows (b,) of every tensor (B, …) in nested tuples."""
+    if isinstance(tree, Tensor):
+        return cast(Tree, tree[rows])
+    return _rebuild(tree, [take(part, rows) for part in cast(tuple[object, ...], tree)])
+
+
+def reorder(tree: Tree, parents: Tensor) -> Tree:
+    """Reorder hypotheses: m-th = old parents[b, m], in every tensor (B, N, …) of nested tuples."""
+    if isinstance(tree, Tensor):
+        batch = torch.arange(len(parents), device=parents.device)[:, None]
+        return cast(Tree, tree[batch, parents])
+    return _rebuild(tree, [reorder(part, parents) for part in cast(tuple[object, ...], tree)])
+
+
+def _rebuild(tree: Tree, parts: list[object]) -> Tree:
+    """Make a tuple of the kind of `tree`; a NamedTuple takes its parts one by one."""
+    kind = type(tree)
+    return cast(Tree, kind(*parts) if hasattr(tree, "_fields") else tuple(parts))

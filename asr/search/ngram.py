@@ -1,0 +1,160 @@
+"""A small n-gram language model for search: interpolated with Witten–Bell weights.
+
+    p(c | h) = (count(h c) + D(h) · p(c | h')) / (count(h) + D(h))
+
+D(h) is how many different tokens follow h, h' is h without its oldest token, and below the
+empty history all tokens are alike (Witten and Bell 1991, in the form of Chen and Goodman 1998).
+
+Every history is a node with a row of log-probabilities and a row of following nodes, so that a
+step of any number of hypotheses is two look-ups. That is for vocabularies of characters: a row
+is as long as the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from asr.errors import UserError
+from asr.text.vocabulary import BLANK, EOS
+
+Integers = NDArray[np.int64]
+
+
+class NgramCounts(NamedTuple):
+    """Counts of n-grams of each order from 1: all that a model is made of.
+
+    grams: per order, sorted codes Σ y_i · V^(n − i). counts: as often as each was seen.
+    """
+
+    vocabulary_size: int
+    grams: list[Integers]
+    counts: list[Integers]
+
+
+def count_ngrams(
+    texts: Iterable[Sequence[int]], vocabulary_size: int, order: int = 6, least: int = 1
+) -> NgramCounts:
+    """Count n-grams up to `order` in texts of ids (without end-of-sentence: it is put around).
+
+    least: histories of two tokens and more seen less often than this are left out.
+
+    Raises:
+        UserError: no text, or an order too high for the vocabulary.
+    """
+    if order < 1 or vocabulary_size**order >= 2**63:
+        raise UserError(f"n-gram order {order} does not suit {vocabulary_size} tokens; lower it")
+    parts = [np.asarray([EOS, *text, EOS], dtype=np.int64) for text in texts]
+    if not parts:
+        raise UserError("no text to count n-grams in; give it some lines")
+    stream = np.concatenate(parts)
+    place = np.concatenate([np.arange(len(part)) for part in parts])  # in the text
+    codes = stream.copy()
+    grams, counts = [], []
+    for size in range(1, order + 1):
+        # The first token of a text is never predicted, and no history reaches into the last text.
+        seen, count = np.unique(codes[place >= max(size - 1, 1)], return_counts=True)
+        if size > 2:
+            _, inverse = np.unique(seen // vocabulary_size, return_inverse=True)
+            often = np.bincount(inverse, weights=count)[inverse] >= least
+            seen, count = seen[often], count[often]
+        grams.append(seen)
+        counts.append(count.astype(np.int64))
+        older = np.concatenate([np.zeros(size, np.int64), stream[:-size]])
+        codes = codes + older * vocabulary_size**size if size < order else codes
+    return NgramCounts(vocabulary_size, grams, counts)
+
+
+class NgramModel:
+    """N-gram model as a `LanguageModel` for search; its state is the node (B, N) of each text."""
+
+    def __init__(self, counts: NgramCounts, device: torch.device | str = "cpu") -> None:
+        self.counts = counts
+        log_probs, following = _tables(counts)
+        self._log_probs = torch.from_numpy(log_probs).to(device)  # (nodes, V)
+        self._following = torch.from_numpy(following).to(device)  # (nodes, V)
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[Sequence[int]],
+        vocabulary_size: int,
+        order: int = 6,
+        least: int = 1,
+    ) -> NgramModel:
+        """Count and build at once; see `count_ngrams`."""
+        return cls(count_ngrams(texts, vocabulary_size, order, least))
+
+    @classmethod
+    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> NgramModel:
+        """Read a model that `save` wrote."""
+        with np.load(path, allow_pickle=False) as file:
+            orders = range(1, int(file["order"]) + 1)
+            grams = [np.cumsum(file[f"steps{size}"]) for size in orders]
+            counts = [file[f"counts{size}"].astype(np.int64) for size in orders]
+            return cls(NgramCounts(int(file["vocabulary_size"]), grams, counts), device)
+
+    def save(self, path: Path | str) -> None:
+        """Write the counts, compressed (.npz); sorted codes are stored as their differences."""
+        arrays: dict[str, NDArray[np.generic]] = {
+            "order": np.array(len(self.counts.grams)),
+            "vocabulary_size": np.array(self.counts.vocabulary_size),
+        }
+        for size, (grams, counts) in enumerate(
+            zip(self.counts.grams, self.counts.counts, strict=True), start=1
+        ):
+            arrays[f"steps{size}"] = np.diff(grams, prepend=0)
+            arrays[f"counts{size}"] = counts.astype(np.min_scalar_type(counts.max(initial=0)))
+        with open(path, "wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy/numpy#25770
+
+    def start(self, batch: int) -> Tensor:
+        """See `LanguageModel.start`: what follows EOS at the start of a text."""
+        return self._following[0, EOS].expand(batch, 1)
+
+    def log_probs(self, state: Tensor) -> Tensor:
+        """See `LanguageModel.log_probs`."""
+        return self._log_probs[state]
+
+    def advance(self, state: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
+        """See `LanguageModel.advance`."""
+        return self._following[state.gather(1, parents), tokens]
+
+
+def _tables(counts: NgramCounts) -> tuple[NDArray[np.float32], Integers]:
+    """Log-probabilities and following nodes, (nodes, V) each; node 0 is the empty history."""
+    size = counts.vocabulary_size
+    histories = [np.unique(grams // size) for grams in counts.grams]  # codes, per length from 0
+    first = np.cumsum([0, *(len(codes) for codes in histories)])  # node of each length's first
+    probabilities = np.zeros((first[-1], size))
+    following = np.zeros((first[-1], size), dtype=np.int64)
+    for length, codes in enumerate(histories):
+        nodes = slice(first[length], first[length + 1])
+        shorter = np.zeros(len(codes), dtype=np.int64)  # nodes of the histories without the oldest
+        backed_off = np.full((len(codes), size), 1 / (size - 1))
+        backed_off[:, BLANK] = 0
+        if length:
+            without_oldest = codes % size ** (length - 1)
+            shorter = first[length - 1] + np.searchsorted(histories[length - 1], without_oldest)
+            backed_off = probabilities[shorter]
+            following[nodes] = following[shorter]
+        seen = np.zeros((len(codes), size))
+        grams = counts.grams[length]
+        seen[np.searchsorted(codes, grams // size), grams % size] = counts.counts[length]
+        different = (seen > 0).sum(1, keepdims=True)
+        probabilities[nodes] = (seen + different * backed_off) / (
+            seen.sum(1, keepdims=True) + different
+        )
+        if length + 1 < len(histories):
+            # A longer history, where it was seen, leads on to its own node.
+            longer = histories[length + 1]
+            nodes_before = first[length] + np.searchsorted(codes, longer // size)
+            following[nodes_before, longer % size] = first[length + 1] + np.arange(len(longer))
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities).astype(np.float32), following

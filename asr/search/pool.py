@@ -1,0 +1,95 @@
+"""What a beam search keeps of one utterance on the host: how its hypotheses ended."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from asr.search.hypothesis import Ending
+from asr.search.settings import BeamSettings
+from asr.text.vocabulary import EOS
+
+
+class StepReport(NamedTuple):
+    """What the host is told of one utterance's step, from n hypotheses to m."""
+
+    ends: list[float]  # [n] decoder's log-probability of end-of-sentence
+    end_totals: list[float]  # [n] sums if each ended here
+    tokens: list[int]  # [m], chosen, best first
+    parents: list[int]
+    totals: list[float]  # [m], −inf for a dead one
+    log_probabilities: list[float]  # [m] decoder's alone
+    excess: list[int]  # [m] by the guard; 0 for one that may go on
+
+
+class Pool:
+    """The hypotheses of one utterance that have ended, and whether others may still beat them."""
+
+    def __init__(self, settings: BeamSettings, limit: int, best: int) -> None:
+        self.done = False
+        self._settings = settings
+        self._limit = limit
+        self._best = best
+        self._ended: list[Ending] = []
+        self._circling: list[Ending] = []
+
+    def add(self, step: int, report: StepReport) -> None:
+        """Note what ended at a step, each text then having `step` tokens."""
+        if self.done:
+            return
+        if step == self._limit:
+            self._end_all(step, report)
+            self.done = True
+            return
+        live = -math.inf
+        for slot, total in enumerate(report.totals):
+            if not total > -math.inf:  # dead, or no number
+                continue
+            if report.tokens[slot] == EOS:
+                score = self._settings.rank(total, step)
+                self._ended.append(Ending(score, step, report.parents[slot], step, "eos"))
+            elif report.excess[slot]:
+                kept = step + 1 - report.excess[slot]
+                score = self._settings.rank(total, step + 1)
+                self._circling.append(Ending(score, step + 1, slot, kept, "repeat"))
+            else:
+                live = max(live, total)
+        self.done = live == -math.inf or self._unbeatable(live, step + 1)
+
+    def best(self) -> list[Ending]:
+        """The best that have ended, best first; then those stopped for going in circles.
+
+        Raises:
+            ValueError: none has, which takes scores that are no numbers.
+        """
+        by_score = [
+            *sorted(self._ended, key=lambda ending: -ending.score),
+            *sorted(self._circling, key=lambda ending: -ending.score),
+        ]
+        if not by_score:
+            raise ValueError("no hypothesis has ended: the scores are not numbers (NaN)")
+        return by_score[: self._best]
+
+    def _end_all(self, step: int, report: StepReport) -> None:
+        """End every live hypothesis, by "eos" those that the search chose to end."""
+        chosen = {
+            parent
+            for parent, token, total in zip(
+                report.parents, report.tokens, report.totals, strict=True
+            )
+            if token == EOS and total > -math.inf
+        }
+        for slot, total in enumerate(report.end_totals):
+            if total > -math.inf:
+                reason = "eos" if slot in chosen else "length"
+                score = self._settings.rank(total, step)
+                self._ended.append(Ending(score, step, slot, step, reason))
+
+    def _unbeatable(self, live: float, length: int) -> bool:
+        """Whether no live hypothesis, `live` being their best sum, can still be wanted."""
+        if len(self._ended) < self._best:
+            return False
+        scores = sorted((ending.score for ending in self._ended), reverse=True)
+        hopeless = self._settings.rank(live + self._settings.width, length) < scores[0]
+        last_wanted = scores[self._best - 1]
+        return hopeless or self._settings.bound(live, length, self._limit) <= last_wanted

@@ -1,0 +1,229 @@
+"""Symbols a model spells with, and their ids.
+
+Every vocabulary starts with the same three ids: ``<blank>`` (the blank of CTC, also padding),
+``<eos>`` (starts and ends a text) and ``<unk>``. Characters, words or subword pieces follow.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from asr.errors import UserError
+
+BLANK: Final = 0
+EOS: Final = 1
+UNK: Final = 2
+SPECIALS: Final = ("<blank>", "<eos>", "<unk>")
+ENGLISH: Final = " 'abcdefghijklmnopqrstuvwxyz"
+# What an unknown character reads as: one character, so that character errors count it once.
+UNKNOWN_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Immutable map between text and ids; build it with `characters`, `words`, `subwords` or
+    `from_json`.
+
+    `inventory` holds every symbol in the order of its id, the three specials first.
+    `model` is a serialised sentencepiece model where the symbols are subwords, else None.
+    `spaced` says that the symbols are whole words, parted by spaces in a text.
+    """
+
+    inventory: tuple[str, ...]
+    model: bytes | None = None
+    spaced: bool = False
+
+    def __post_init__(self) -> None:
+        if self.inventory[: len(SPECIALS)] != SPECIALS:
+            raise UserError(
+                f"vocabulary starts with {list(self.inventory[:3])}, wanted {list(SPECIALS)}"
+            )
+        if len(self.inventory) == len(SPECIALS):
+            raise UserError("vocabulary has no symbols besides the special ones; give it some text")
+        if len(set(self.inventory)) != len(self.inventory):
+            raise UserError("vocabulary holds a symbol twice; each symbol must appear once")
+        if self.kind == "characters" and any(len(s) != 1 for s in self.inventory[len(SPECIALS) :]):
+            raise UserError("vocabulary of characters holds a symbol that is not one character")
+        if self.kind == "words" and any(s.split() != [s] for s in self.inventory):
+            raise UserError("vocabulary of words holds a symbol that is not one word")
+
+    @property
+    def kind(self) -> str:
+        """What the symbols are: "characters", "words" or "subwords"."""
+        if self.model is not None:
+            return "subwords"
+        return "words" if self.spaced else "characters"
+
+    @classmethod
+    def characters(cls, texts: Iterable[str] | None = None) -> Vocabulary:
+        """Vocabulary of the characters seen in `texts`, sorted; without texts, English.
+
+        The English inventory is space, apostrophe and a to z: 31 ids with the specials.
+
+        Raises UserError when the texts hold no character at all.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts must be several texts; for one text pass [text]")
+        found = ENGLISH if texts is None else sorted({c for text in texts for c in text})
+        return cls(SPECIALS + tuple(found))
+
+    @classmethod
+    def words(cls, texts: Iterable[str], least: int = 2) -> Vocabulary:
+        """Vocabulary of the space-separated tokens seen at least `least` times, sorted.
+
+        Raises UserError when no token is seen so often.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts must be several texts; for one text pass [text]")
+        counts = Counter(word for text in texts for word in text.split())
+        found = sorted(word for word in counts if counts[word] >= least and word not in SPECIALS)
+        return cls(SPECIALS + tuple(found), spaced=True)
+
+    @classmethod
+    def subwords(cls, model: str | Path | bytes) -> Vocabulary:
+        """Vocabulary of the pieces of a sentencepiece model (a file, or its serialised bytes).
+
+        Control and unknown pieces of the model are left out: the specials here replace them. With
+        sentencepiece's default training (<unk>, <s>, </s> first) ids agree with the model's own.
+
+        Raises UserError when there is no such file or it is not a sentencepiece model.
+        """
+        proto = model if isinstance(model, bytes) else _read(Path(model))
+        processor = _load_sentencepiece(proto)
+        pieces = [processor.id_to_piece(i) for i in _ordinary_pieces(processor)]
+        return cls(SPECIALS + tuple(pieces), proto)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`, without <eos>; what the vocabulary lacks becomes UNK."""
+        if self.model is None:
+            return [self._ids.get(each, UNK) for each in (text.split() if self.spaced else text)]
+        return [self._from_piece.get(piece, UNK) for piece in self._sentencepiece.encode(text)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of `ids`; BLANK and EOS are dropped wherever they stand.
+
+        Unknowns read as U+FFFD among characters, as <unk> among words, and as sentencepiece's own
+        mark among subwords.
+
+        Raises IndexError when an id lies outside the vocabulary.
+        """
+        kept = [i for i in self._checked(ids) if i not in (BLANK, EOS)]
+        if self.spaced:
+            return " ".join(self.inventory[i] for i in kept)
+        if self.model is None:
+            return "".join(UNKNOWN_CHARACTER if i == UNK else self.inventory[i] for i in kept)
+        unknown = self._sentencepiece.unk_id()
+        pieces = [unknown if i == UNK else self._pieces[i - len(SPECIALS)] for i in kept]
+        return str(self._sentencepiece.decode(pieces))
+
+    def symbols(self, ids: Iterable[int]) -> list[str]:
+        """Return one symbol for each id, specials included, for pictures and timings.
+
+        Raises IndexError when an id lies outside the vocabulary.
+        """
+        return [self.inventory[i] for i in self._checked(ids)]
+
+    def __len__(self) -> int:
+        return len(self.inventory)
+
+    def to_json(self) -> str:
+        """Return the whole vocabulary as JSON; a subword model travels inside, as base64."""
+        content: dict[str, Any]
+        if self.model is None:
+            content = {"kind": self.kind, "symbols": list(self.inventory)}
+        else:
+            encoded = base64.b64encode(self.model).decode("ascii")
+            content = {"kind": "subwords", "sentencepiece": encoded}
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Vocabulary:
+        """Build the vocabulary that `to_json` wrote.
+
+        Raises UserError when `text` is not such a vocabulary.
+        """
+        try:
+            content = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UserError(
+                f"vocabulary is not JSON ({error}); wanted what to_json wrote"
+            ) from None
+        match content:
+            case {"kind": "characters" | "words" as kind, "symbols": list(symbols)}:
+                if not all(isinstance(symbol, str) for symbol in symbols):
+                    raise UserError("vocabulary: 'symbols' must hold strings only")
+                return cls(tuple(symbols), spaced=kind == "words")
+            case {"kind": "subwords", "sentencepiece": str(encoded)}:
+                try:
+                    proto = base64.b64decode(encoded, validate=True)
+                except (binascii.Error, ValueError):
+                    raise UserError("vocabulary: 'sentencepiece' is not valid base64") from None
+                return cls.subwords(proto)
+        raise UserError(
+            "vocabulary: wanted an object with kind 'characters' or 'words' and 'symbols', "
+            "or kind 'subwords' and 'sentencepiece'"
+        )
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        first = len(SPECIALS)  # the text "<eos>" must never become the id of the end
+        return {symbol: first + i for i, symbol in enumerate(self.inventory[first:])}
+
+    @cached_property
+    def _sentencepiece(self) -> Any:  # sentencepiece carries no types
+        assert self.model is not None
+        return _load_sentencepiece(self.model)
+
+    @cached_property
+    def _pieces(self) -> list[int]:
+        return _ordinary_pieces(self._sentencepiece)
+
+    @cached_property
+    def _from_piece(self) -> dict[int, int]:
+        return {piece: len(SPECIALS) + i for i, piece in enumerate(self._pieces)}
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        checked = [int(i) for i in ids]
+        for i in checked:
+            if not 0 <= i < len(self.inventory):
+                raise IndexError(f"id {i} is not in a vocabulary of {len(self.inventory)}")
+        return checked
+
+
+def _ordinary_pieces(processor: Any) -> list[int]:
+    """Ids, in the sentencepiece model, of the pieces that stand for text."""
+    return [
+        i
+        for i in range(processor.get_piece_size())
+        if not (processor.is_control(i) or processor.is_unknown(i))
+    ]
+
+
+def _load_sentencepiece(proto: bytes) -> Any:
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise UserError(
+            "subword vocabularies need sentencepiece; install it: pip install '.[translation]'"
+        ) from None
+    try:
+        if not proto:  # sentencepiece takes nothing for a model and fails later
+            raise ValueError
+        return SentencePieceProcessor(model_proto=proto)
+    except (RuntimeError, ValueError):
+        raise UserError(f"got {len(proto)} bytes that are not a sentencepiece model") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the sentencepiece model {path}: {error.strerror}") from None

@@ -1,0 +1,290 @@
+"""Manifests: what is written is read back, and whatever is wrong is found and told by its line."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from asr.corpora.manifest import (
+    Utterance,
+    check_manifest,
+    read_manifest,
+    require_clean,
+    select,
+    write_manifest,
+)
+from asr.errors import UserError
+from asr.text.vocabulary import SPECIALS, Vocabulary
+
+SAMPLES = Path(__file__).parents[2] / "data" / "speech" / "manifest.jsonl"
+ENGLISH = Vocabulary.characters().inventory
+
+
+def write_audio(path: Path, seconds: float = 1.0, rate: int = 16_000) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng(0).normal(0, 0.1, round(seconds * rate))
+    soundfile.write(path, noise, rate)
+    return path
+
+
+def write_lines(path: Path, *records: dict[str, object] | str) -> Path:
+    lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def good(**changes: object) -> dict[str, object]:
+    return {"audio": "a.wav", "text": "Good day", "duration": 1.0} | changes
+
+
+def problems(path: Path, *symbols: str) -> list[tuple[int, str]]:
+    return [tuple(problem) for problem in check_manifest(path, symbols or None)]
+
+
+# --- reading and writing ---------------------------------------------------------------------
+
+
+def test_keys_are_read_and_others_ignored(tmp_path: Path) -> None:
+    line = good(id="x", speaker="7", gender="F", licence="CC0", norm="good  day!")
+    (utterance,) = read_manifest(write_lines(tmp_path / "m.jsonl", line))
+    assert utterance == Utterance(
+        "x", tmp_path / "a.wav", "good  day!", 1.0, "7", "F", written="Good day"
+    )
+
+
+def test_text_is_normalised_where_norm_is_absent(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "m.jsonl", good(text="It's 5 o'clock."))
+    assert read_manifest(path)[0].text == "it's five o'clock"
+
+
+def test_what_is_absent_is_made_up_from_the_audio(tmp_path: Path) -> None:
+    write_audio(tmp_path / "in" / "a.b.wav", 0.75, rate=22_050)
+    path = write_lines(tmp_path / "m.jsonl", {"audio": "in/a.b.wav", "text": "hi", "speaker": ""})
+    (utterance,) = read_manifest(path)
+    assert (utterance.id, utterance.speaker, utterance.gender) == ("in/a.b", None, None)
+    assert utterance.duration == pytest.approx(0.75, abs=1e-4)
+
+
+def test_absolute_and_climbing_audio_paths(tmp_path: Path) -> None:
+    audio = write_audio(tmp_path / "a.wav")
+    (tmp_path / "lists").mkdir()
+    path = write_lines(
+        tmp_path / "lists" / "m.jsonl",
+        {"audio": "../a.wav", "text": "hi"},
+        {"audio": str(audio), "text": "hi"},
+    )
+    assert [u.duration for u in read_manifest(path)] == [1.0, 1.0]
+    assert check_manifest(path) == []
+
+
+def test_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text("\ufeff\r\n" + json.dumps(good()) + "\r\n\r\n", encoding="utf-8")
+    assert len(read_manifest(path)) == 1
+
+
+WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.builds(
+            Utterance,
+            id=WORDS.filter(bool),
+            audio=st.sampled_from(["a.flac", "deep/er/b.opus", "ö ü.wav"]).map(Path),
+            text=WORDS,
+            duration=st.floats(0.01, 1e6),
+            speaker=st.none() | WORDS.filter(bool),
+            gender=st.sampled_from([None, "F", "M"]),
+            written=WORDS,
+        ),
+        min_size=1,
+        unique_by=lambda utterance: utterance.id,
+    ),
+    st.booleans(),
+)
+def test_written_manifests_read_back_the_same(
+    tmp_path: Path, utterances: list[Utterance], inside: bool
+) -> None:
+    folder = tmp_path / "corpus"
+    placed = [
+        Utterance(**(vars(u) | {"audio": (folder if inside else tmp_path / "else") / u.audio}))
+        for u in utterances
+    ]
+    write_manifest(folder / "m.jsonl", placed)
+    assert read_manifest(folder / "m.jsonl") == placed
+
+
+def test_a_manifest_moves_together_with_its_audio(tmp_path: Path) -> None:
+    audio = write_audio(tmp_path / "old" / "sound" / "a.wav")
+    write_manifest(tmp_path / "old" / "m.jsonl", [Utterance("a", audio, "hi", 1.0)])
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert check_manifest(tmp_path / "new" / "m.jsonl") == []
+
+
+def test_a_failed_write_leaves_the_older_manifest(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "m.jsonl", good(id="old"))
+
+    def broken():
+        yield Utterance("new", tmp_path / "a.wav", "hi", 1.0)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_manifest(path, broken())
+    assert [u.id for u in read_manifest(path)] == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("{broken", "JSON"),
+        ('["a.wav", "hi"]', "object"),
+        ('{"audio": "a.wav"}', '"text" is missing'),
+        ('{"text": "hi"}', '"audio" is missing'),
+        ('{"audio": "", "text": "hi"}', "path"),
+        ('{"audio": "a.wav", "text": 5}', 'for "text", wanted a string'),
+        ('{"audio": "a.wav", "text": "hi", "norm": ["hi"]}', 'for "norm", wanted a string'),
+        ('{"audio": "a.wav", "text": "hi", "duration": "1"}', "seconds"),
+        ('{"audio": "a.wav", "text": "hi", "duration": true}', "seconds"),
+        ('{"audio": "a.wav", "text": "hi", "duration": NaN}', "seconds"),
+        ('{"audio": "a.wav", "text": "hi", "duration": 0}', "seconds"),
+        ('{"audio": "absent.wav", "text": "hi"}', "no such audio"),
+        ('{"audio": "m.jsonl", "text": "hi"}', "audio"),
+        ('{"audio": "good.wav", "text": "hi", "duration": 1}', "already that of line 1"),
+    ],
+)
+def test_a_bad_line_is_told_with_file_and_line(tmp_path: Path, line: str, wanted: str) -> None:
+    first = good(audio="good.wav")
+    write_audio(tmp_path / "good.wav")
+    path = write_lines(tmp_path / "m.jsonl", first, "", line)
+    with pytest.raises(UserError) as caught:
+        read_manifest(path)
+    assert str(caught.value).startswith(f"{path}:3: ")
+    assert wanted in str(caught.value)
+    assert "\n" not in str(caught.value)
+    ((number, what),) = problems(path)
+    assert number == 3 and wanted in what
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe\x00"])
+def test_files_that_are_no_manifest(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=re.escape(str(path))):
+        read_manifest(path)
+    with pytest.raises(UserError, match=re.escape(str(path))):
+        require_clean(path)
+
+
+def test_absent_manifests_and_folders_are_user_errors(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.jsonl", tmp_path):
+        with pytest.raises(UserError, match="cannot read"):
+            read_manifest(path)
+
+
+# --- checking --------------------------------------------------------------------------------
+
+
+def test_the_samples_are_clean() -> None:
+    assert check_manifest(SAMPLES, ENGLISH) == []
+    utterances = read_manifest(SAMPLES)
+    assert len({u.speaker for u in utterances}) == len(utterances) == 6
+    assert sum(u.duration for u in utterances) < 60
+    assert sum(u.audio.stat().st_size for u in utterances) < 700_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({"audio": "absent.wav"}, "no such audio"),
+        ({"audio": "m.jsonl"}, "m.jsonl"),
+        ({"text": "..."}, "nothing is left"),
+        ({"norm": "   "}, "nothing is left"),
+        ({"norm": "naïve ñandú"}, "outside the vocabulary: 'ï' 'ñ' 'ú'"),
+        ({"text": "far too many words for a single second"}, "characters in"),
+        ({"duration": 1.2}, "given as 1.2 s, the audio has 1.000 s"),
+        ({"audio": "short.wav", "duration": 0.05, "text": "a"}, "0.050 s of audio"),
+        ({"audio": "long.wav", "duration": 121}, "121.000 s of audio"),
+        ({"audio": "nothing.wav", "text": ""}, "holds nothing"),
+    ],
+)
+def test_each_fault_is_found_alone(tmp_path: Path, changes: dict[str, object], wanted: str) -> None:
+    write_audio(tmp_path / "a.wav")
+    write_audio(tmp_path / "short.wav", 0.05)
+    write_audio(tmp_path / "long.wav", 121, rate=1000)
+    write_audio(tmp_path / "nothing.wav", 0)
+    path = write_lines(tmp_path / "m.jsonl", good(id="before"), good(**changes), good(id="after"))
+    ((number, what),) = problems(path, *ENGLISH)
+    assert number == 2
+    assert wanted in what
+
+
+def test_clean_lines_have_no_problems(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav")
+    write_audio(tmp_path / "b.ogg")
+    noise = good(id="noise", text="")
+    near = good(id="near", duration=1.04)
+    whole = good(id="ogg", audio="b.ogg")
+    assert problems(write_lines(tmp_path / "m.jsonl", good(), noise, near, whole), *ENGLISH) == []
+
+
+@pytest.mark.parametrize("ending", ["flac", "wav", "ogg", "opus", "mp3"])
+def test_cut_off_audio_is_found(tmp_path: Path, ending: str) -> None:
+    audio = tmp_path / f"a.{ending}"
+    noise = np.random.default_rng(0).normal(0, 0.1, 4 * 16_000)
+    if ending == "opus":
+        soundfile.write(audio, noise, 16_000, format="OGG", subtype="OPUS")
+    else:
+        soundfile.write(audio, noise, 16_000)
+    path = write_lines(tmp_path / "m.jsonl", good(audio=audio.name, duration=4.0))
+    assert problems(path) == []
+    content = audio.read_bytes()
+    audio.write_bytes(content[: len(content) // 2])
+    assert problems(path) != []
+
+
+def test_symbols_may_be_subword_pieces(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav")
+    path = write_lines(tmp_path / "m.jsonl", good(norm="ab ba"), good(id="b", norm="blank"))
+    assert problems(path, *SPECIALS, "\u2581a", "ba") == [
+        (2, "the text has characters outside the vocabulary: 'k' 'l' 'n'")
+    ]
+
+
+def test_require_clean_counts_all_and_shows_the_first(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav")
+    path = write_lines(tmp_path / "m.jsonl", *[good(id=str(i), duration=9) for i in range(7)])
+    with pytest.raises(UserError) as caught:
+        require_clean(path, limit=2)
+    lines = str(caught.value).splitlines()
+    assert "7 problems" in lines[0]
+    assert [line.split(": ")[0].strip() for line in lines[1:3]] == [f"{path}:1", f"{path}:2"]
+    assert lines[3].strip() == "and 5 more"
+    require_clean(write_lines(tmp_path / "clean.jsonl", good()), ENGLISH)
+
+
+# --- selecting -------------------------------------------------------------------------------
+
+
+def test_select_keeps_the_listed_in_their_order(tmp_path: Path) -> None:
+    utterances = [Utterance(i, tmp_path / i, "", 1.0) for i in "abc"]
+    ids = tmp_path / "ids.txt"
+    ids.write_text("# two of three\nc\n\n  a \n")
+    assert [u.id for u in select(utterances, ids)] == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [("a\nz\n", ":2: .*'z'"), ("a\na\n", ":2: .*line 1"), ("# a\n", "no ids")],
+)
+def test_select_refuses_lists_that_do_not_fit(tmp_path: Path, content: str, wanted: str) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_text(content)
+    with pytest.raises(UserError, match=wanted):
+        select([Utterance("a", tmp_path / "a", "", 1.0)], ids)

@@ -1,0 +1,66 @@
+"""BLEU by two conventions and by source length."""
+
+import sys
+
+import pytest
+
+from asr.errors import UserError
+from asr.scoring.bleu import report, score
+
+REFERENCES = [
+    "A man is riding a brown horse.",
+    "Two dogs run through the green grass.",
+    "The children are playing in the park today.",
+]
+
+
+@pytest.fixture(autouse=True)
+def _needs_sacrebleu() -> None:
+    pytest.importorskip("sacrebleu")
+
+
+def test_perfect_translation_scores_hundred() -> None:
+    result = score(REFERENCES, REFERENCES)
+    assert result.bleu == pytest.approx(100)
+    assert result.lowercase == pytest.approx(100)
+    assert result.length_ratio == 1
+    assert result.by_length == ()
+
+
+def test_case_costs_only_where_case_counts() -> None:
+    result = score(REFERENCES, [text.lower() for text in REFERENCES])
+    assert result.bleu < 99
+    assert result.lowercase == pytest.approx(100)
+    assert "case:mixed" in result.signature
+    assert "tok:13a" in result.signature
+    assert "tok:none" in result.lowercase_signature
+
+
+def test_punctuation_is_parted_only_by_the_tokeniser() -> None:
+    result = score(REFERENCES, [text.rstrip(".") for text in REFERENCES])
+    assert result.bleu > result.lowercase
+
+
+def test_buckets_of_source_length_hold_every_sentence() -> None:
+    sources = ["", "wort " * 10, "wort " * 51]
+    result = score(REFERENCES, [REFERENCES[0], REFERENCES[1], "Nothing alike at all"], sources)
+    assert [bucket[:2] for bucket in result.by_length] == [("1 to 10", 2), ("over 50", 1)]
+    assert result.by_length[0].bleu == pytest.approx(100)
+    assert result.by_length[1].bleu < 5
+    assert "over 50" in report(result)
+    assert result.signature in report(result)
+
+
+def test_unequal_numbers_are_refused() -> None:
+    with pytest.raises(UserError, match="3 references and 1 hypotheses"):
+        score(REFERENCES, ["one"])
+    with pytest.raises(UserError, match="3 references and 2 sources"):
+        score(REFERENCES, REFERENCES, ["one", "two"])
+    with pytest.raises(UserError, match="nothing"):
+        score([], [])
+
+
+def test_missing_sacrebleu_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(UserError, match="translation"):
+        score(REFERENCES, REFERENCES)

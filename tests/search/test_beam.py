@@ -1,0 +1,245 @@
+"""Beam search: greedy at its narrowest, brute force at its widest."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from asr.errors import UserError
+from asr.search import (
+    BeamSettings,
+    CTCPrefixScorer,
+    LanguageModelScorer,
+    NgramModel,
+    beam_search,
+    greedy,
+)
+from asr.text.vocabulary import EOS
+
+SIZE, LIMIT = 5, 4  # vocabulary with blank and end-of-sentence, longest text
+EXHAUSTIVE = BeamSettings(size=(SIZE - 2) ** LIMIT, end_threshold=None, width=math.inf, guard=None)
+
+
+def alone(memory, row):
+    return type(memory)(*(part[row : row + 1] for part in memory))
+
+
+def ranked(totals, settings):
+    """Texts by their rank; totals: text → sum."""
+    scores = {
+        text: (total + settings.length_bonus * len(text))
+        / (len(text) + 1) ** settings.length_exponent
+        for text, total in totals.items()
+    }
+    return sorted(scores.items(), key=lambda item: -item[1])
+
+
+def assert_best(found, expected):
+    assert [tuple(each.tokens) for each in found] == [text for text, _ in expected]
+    for each, (_, score) in zip(found, expected, strict=True):
+        assert each.score == pytest.approx(score, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        {},
+        {"length_exponent": 1.0},
+        {"length_bonus": 0.7},
+        {"length_exponent": 0.6, "length_bonus": -0.2},
+    ],
+)
+def test_wide_beam_is_brute_force(toys, seed, lengths):
+    memory = toys.table_memory(3, SIZE, LIMIT, seed)
+    settings = dataclasses.replace(EXHAUSTIVE, **lengths)
+    found = beam_search(toys.TableDecoder(), memory, torch.tensor([4, 3, 4]), settings, best=6)
+    for values, limit, each in zip(memory.values, (4, 3, 4), found, strict=True):
+        texts = toys.all_texts(values, limit)
+        totals = {text: sum(summands) for text, summands in texts.items()}
+        assert_best(each, ranked(totals, settings)[:6])
+        for one in each:
+            assert one.token_log_probabilities == pytest.approx(texts[tuple(one.tokens)], abs=1e-5)
+
+
+@pytest.mark.parametrize("scorer", ["ctc", "lm", "both"])
+def test_wide_beam_with_scorers_is_brute_force(toys, scorer):
+    memory = toys.table_memory(2, SIZE, LIMIT, seed=5)
+    log_probs = torch.randn(2, 7, SIZE).mul(2).log_softmax(-1)
+    frames = torch.tensor([7, 5])
+    model = NgramModel.train([[2, 3, 4], [2, 2], [4, 3, 2, 2]], SIZE, order=3)
+    share, scorers = 1.0, []
+    if scorer != "lm":
+        share, scorers = 0.6, [CTCPrefixScorer(log_probs, frames, 0.4)]
+    if scorer != "ctc":
+        scorers = [*scorers, LanguageModelScorer(model, 0.5)]
+    found = beam_search(toys.TableDecoder(), memory, torch.tensor([4, 4]), EXHAUSTIVE, scorers, 4)
+    for row, each in enumerate(found):
+        totals = {}
+        for text, summands in toys.all_texts(memory.values[row], LIMIT).items():
+            totals[text] = share * sum(summands)
+            if scorer != "lm":
+                totals[text] += 0.4 * ctc(log_probs[row, : frames[row]], text)
+            if scorer != "ctc":
+                totals[text] += 0.5 * said_by(model, text)
+        possible = {text: total for text, total in totals.items() if total > -1000}
+        assert_best(each, ranked(possible, EXHAUSTIVE)[:4])
+
+
+def ctc(log_probs, text):
+    """log p(text) by torch's own loss."""
+    loss = torch.nn.functional.ctc_loss(
+        log_probs[:, None].double(),
+        torch.tensor([text], dtype=torch.long).view(1, -1),
+        torch.tensor([len(log_probs)]),
+        torch.tensor([len(text)]),
+        reduction="sum",
+    )
+    return -float(loss)
+
+
+def said_by(model, text):
+    state = model.start(1)
+    total = 0.0
+    for token in (*text, EOS):
+        total += float(model.log_probs(state)[0, 0, token])
+        state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+    return total
+
+
+@pytest.mark.parametrize("lengths", [{}, {"length_exponent": 1.0}, {"length_bonus": 2.0}])
+@pytest.mark.parametrize("seed", range(3))
+def test_beam_of_one_is_greedy(toys, seed, lengths):
+    decoder, memory = toys.real(8, 12, seed)
+    limits = torch.tensor([0, 3, 9, 25, 25, 40, 60, 60])
+    wanted = greedy(decoder, memory, limits)
+    found = beam_search(decoder, memory, limits, BeamSettings(size=1, **lengths))
+    assert len({each.stop_reason for each in wanted}) > 1
+    for each, (one,) in zip(wanted, found, strict=True):
+        assert one.tokens == each.tokens and one.stop_reason == each.stop_reason
+        torch.testing.assert_close(one.weights, each.weights, atol=1e-6, rtol=0)
+        assert one.token_log_probabilities == pytest.approx(each.token_log_probabilities, abs=1e-6)
+        assert one.log_probability == pytest.approx(each.log_probability, abs=1e-5)
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_batch_is_alone(toys, scored):
+    decoder, memory = toys.real(7, 12, seed=1)
+    limits = torch.arange(7) * 5
+    log_probs = torch.randn(7, 30, 9).mul(2).log_softmax(-1)
+    frames = torch.tensor([30, 12, 30, 30, 20, 25, 30])
+    model = NgramModel.train([[2, 3, 4, 8], [5, 5, 6, 7]], 9, order=3)
+
+    def scorers(rows):
+        if not scored:
+            return []
+        ctc_scorer = CTCPrefixScorer(log_probs[rows], frames[rows], 0.3)
+        return [ctc_scorer, LanguageModelScorer(model, 0.2)]
+
+    together = beam_search(
+        decoder, memory, limits, BeamSettings(size=4), scorers(slice(None)), best=3
+    )
+    assert len({len(each[0].tokens) for each in together}) > 3
+    for row, each in enumerate(together):
+        one = slice(row, row + 1)
+        (single,) = beam_search(
+            decoder, alone(memory, row), limits[one], BeamSettings(size=4), scorers(one), best=3
+        )
+        assert [each.tokens for each in single] == [other.tokens for other in each]
+        for first, second in zip(single, each, strict=True):
+            assert first.score == pytest.approx(second.score, abs=1e-3)
+            torch.testing.assert_close(first.weights, second.weights, atol=1e-3, rtol=0)
+
+
+def test_probabilities_and_weights_are_those_of_teacher_forcing(toys):
+    decoder, memory = toys.real(4, 10, seed=1)
+    found = beam_search(decoder, memory, torch.tensor([20] * 4), BeamSettings(size=6), best=6)
+    with torch.no_grad():
+        for row, hypotheses in enumerate(found):
+            assert len({tuple(each.tokens) for each in hypotheses}) == len(hypotheses)
+            for each in hypotheses:
+                output = decoder(torch.tensor([[EOS, *each.tokens]]), alone(memory, row))
+                torch.testing.assert_close(each.weights, output.weights[0], atol=1e-3, rtol=0)
+                targets = torch.tensor([*each.tokens, EOS])[:, None]
+                summands = output.logits[0].log_softmax(-1).gather(1, targets)[:, 0]
+                assert each.token_log_probabilities == pytest.approx(summands.tolist(), abs=1e-3)
+                if each.stop_reason != "repeat":
+                    assert each.score == pytest.approx(each.log_probability, abs=1e-3)
+
+
+def test_wider_is_not_worse_than_greedy_here(toys):
+    memory = toys.table_memory(20, SIZE, LIMIT, seed=8)
+    limits = torch.tensor([LIMIT] * 20)
+    narrow = greedy(toys.TableDecoder(), memory, limits, guard=None)
+    settings = BeamSettings(size=8, end_threshold=None, guard=None)
+    wide = beam_search(toys.TableDecoder(), memory, limits, settings)
+    gains = [
+        best.log_probability - each.log_probability
+        for each, (best,) in zip(narrow, wide, strict=True)
+    ]
+    assert min(gains) > -1e-6 and max(gains) > 0.1
+
+
+def test_end_threshold_bars_an_unlikely_end(toys):
+    memory = toys.table_memory(1, SIZE, LIMIT)
+    memory.values[:] = torch.tensor([0.0, 2.0, 3.0, 0.0, 0.0])  # the end second at every step
+    short = dataclasses.replace(EXHAUSTIVE, size=8)
+    (free,) = beam_search(toys.TableDecoder(), memory, torch.tensor([LIMIT]), short)[0]
+    barred = dataclasses.replace(short, end_threshold=1.5)
+    (held,) = beam_search(toys.TableDecoder(), memory, torch.tensor([LIMIT]), barred)[0]
+    assert free.tokens == [] and free.stop_reason == "eos"
+    assert len(held.tokens) == LIMIT and held.stop_reason == "length"
+
+
+def test_utterances_stop_when_nothing_can_beat_what_has_ended(toys):
+    script = [(3 + step % 7, step) for step in range(40)]
+    memory = toys.scripted_memory(*(script[:length] for length in (3, 4, 39)))
+    decoder = toys.ScriptedDecoder()
+    seen, step = [], decoder.step
+
+    def counted(token, state, memory):
+        seen.append(tuple(token.shape))
+        return step(token, state, memory)
+
+    decoder.step = counted
+    found = beam_search(decoder, memory, torch.tensor([100] * 3), BeamSettings(size=3))
+    assert [len(each[0].tokens) for each in found] == [3, 4, 39]
+    assert seen == [(3, 1)] + [(3, 3)] * 4 + [(1, 3)] * 35
+
+
+def test_memory_is_shared_by_the_beam(toys):
+    decoder, memory = toys.real(2, 10)
+    step = decoder.step
+
+    def checked(token, state, given):
+        assert given.values.data_ptr() == memory.values.data_ptr()
+        assert given.values.shape == memory.values.shape
+        return step(token, state, given)
+
+    decoder.step = checked
+    beam_search(decoder, memory, torch.tensor([6, 6]), BeamSettings(size=5, guard=None))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"size": 0}, {"end_threshold": 0.5}, {"length_exponent": -1.0}, {"width": 0.0}],
+)
+def test_senseless_settings_are_refused(wrong):
+    with pytest.raises(UserError):
+        BeamSettings(**wrong)
+
+
+@pytest.mark.parametrize("weight", [1.5, -0.1])
+def test_senseless_weights_are_refused(toys, weight):
+    memory = toys.table_memory(1, SIZE, LIMIT)
+    scorer = CTCPrefixScorer(torch.zeros(1, 4, SIZE), torch.tensor([4]), weight)
+    with pytest.raises(UserError, match="weights"):
+        beam_search(toys.TableDecoder(), memory, torch.tensor([4]), scorers=[scorer])
+
+
+def test_scores_that_are_no_numbers_are_named(toys):
+    memory = toys.table_memory(1, SIZE, LIMIT)
+    memory.values[:] = math.nan
+    with pytest.raises(ValueError, match="not numbers"):
+        beam_search(toys.TableDecoder(), memory, torch.tensor([LIMIT]))

@@ -1,0 +1,127 @@
+"""A translator gives each text its own translation, whatever is beside it, and shows where from."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from asr.errors import UserError
+from asr.models.checkpoint import save_folder
+from asr.models.seq2seq import build_translation_model
+from asr.models.settings import (
+    AttentionSettings,
+    DecoderSettings,
+    TextualSettings,
+    TranslationSettings,
+)
+from asr.settings import to_table
+from asr.text.vocabulary import Vocabulary
+from asr.translator import Translation, Translator
+
+SETTINGS = TranslationSettings(
+    encoder=TextualSettings(embedding_size=8, state_size=8),
+    attention=AttentionSettings(size=8),
+    decoder=DecoderSettings(embedding_size=8, state_size=12, readout_size=8),
+)
+SOURCE = Vocabulary.words(["go . i lost . i'm home !"], least=1)
+TARGET = Vocabulary.words(["va ! j'ai perdu . je suis chez moi ."], least=1)
+TEXTS = ["I lost.", "Go!", "I'm home, I'm home, go home.", "Go home."]
+
+
+@pytest.fixture
+def translator() -> Translator:
+    """An untrained model: what it says is of no meaning, but it follows from the source."""
+    torch.manual_seed(3)
+    model = build_translation_model(SETTINGS, len(SOURCE), len(TARGET)).eval()
+    for parameter in model.parameters():
+        parameter.data *= 3  # so that it has opinions
+    return Translator(model, SOURCE, TARGET)
+
+
+def assert_same(one: Translation, other: Translation) -> None:
+    assert one.text == other.text and one.target_tokens == other.target_tokens
+    assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_text_in_a_batch_is_translated_as_alone(translator: Translator, beam: int) -> None:
+    together = translator.translate(TEXTS, beam=beam)
+    assert [each.source for each in together] == TEXTS
+    assert len({each.text for each in together}) > 1  # the model tells them apart
+    for text, each in zip(TEXTS, together, strict=True):
+        assert_same(each, translator.translate(text, beam=beam))
+
+
+def test_batches_of_any_size_give_the_same(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = translator.translate(TEXTS)
+    monkeypatch.setattr("asr.translator.BATCH_TOKENS", 8)
+    for one, other in zip(translator.translate(TEXTS), expected, strict=True):
+        assert_same(one, other)
+
+
+def test_weights_belong_to_the_tokens(translator: Translator) -> None:
+    for found in translator.translate(TEXTS):
+        assert found.source_tokens[-1] == found.target_tokens[-1] == "<eos>"
+        assert found.weights.shape == (len(found.target_tokens), len(found.source_tokens))
+        np.testing.assert_allclose(found.weights.sum(1), 1, atol=1e-5)
+        assert found.text == " ".join(found.target_tokens[:-1])
+
+
+def test_sources_are_tokenised_as_in_training(translator: Translator) -> None:
+    found = translator.translate("I\u2019m  HOME!")
+    assert found.source_tokens == ("i'm", "home", "!", "<eos>")
+    assert_same(found, translator.translate("i'm home !"))
+    assert translator.translate("You lost.").source_tokens[0] == "<unk>"
+
+
+def test_a_beam_needs_a_hypothesis(translator: Translator) -> None:
+    with pytest.raises(UserError, match="at least 1, got 0"):
+        translator.translate("Go!", beam=0)
+
+
+def test_nothing_in_is_nothing_out(translator: Translator) -> None:
+    assert translator.translate([]) == []
+    blank, text = translator.translate([" \t", "Go!"])
+    assert (blank.text, blank.source, blank.weights.shape) == ("", " \t", (1, 1))
+    assert_same(text, translator.translate("Go!"))
+
+
+def test_a_model_folder_brings_the_translator_back(translator: Translator, tmp_path: Path) -> None:
+    save_folder(
+        tmp_path / "model",
+        task="translation",
+        model=to_table(SETTINGS),
+        vocabularies={"source": SOURCE.to_json(), "target": TARGET.to_json()},
+        state=translator.model.state_dict(),
+        notes={},
+    )
+    loaded = Translator.load(tmp_path / "model")
+    for one, other in zip(translator.translate(TEXTS), loaded.translate(TEXTS), strict=True):
+        assert_same(one, other)
+    with pytest.raises(UserError, match="nonsense"):
+        Translator.load(tmp_path / "model", device="nonsense")
+
+
+def test_what_is_no_translation_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="train one with recipes/fra_eng"):
+        Translator.load()
+    with pytest.raises(UserError, match="not a model folder"):
+        Translator.load(tmp_path)
+    empty = {"model": {}, "state": {}, "notes": {}}
+    save_folder(tmp_path / "speech", task="speech", vocabularies={}, **empty)
+    with pytest.raises(UserError, match="a model for speech"):
+        Translator.load(tmp_path / "speech")
+    save_folder(tmp_path / "half", "translation", vocabularies={"target": "{}"}, **empty)
+    with pytest.raises(UserError, match=r"without source\.json"):
+        Translator.load(tmp_path / "half")
+
+
+def test_the_picture_is_of_the_weights_and_their_tokens(
+    translator: Translator, tmp_path: Path
+) -> None:
+    translator.translate("Go home.").draw(tmp_path / "go.png", title="go")
+    assert (tmp_path / "go.png").read_bytes().startswith(b"\x89PNG")

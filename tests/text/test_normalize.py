@@ -1,0 +1,86 @@
+"""Normalized text is [a-z' ], stays as it is, and reads like LibriSpeech."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asr.text.normalize import normalize, spell_number
+
+# No deadline: on a busy machine a slow example is no fault.
+patient = settings(deadline=None)
+# Where the rules meet: titles, numbers, signs and apostrophes in any order.
+TRICKY = st.text(alphabet="mrsdt. '\u2018\u2019\"15,0$%&-_é\u00ad\u00b4", max_size=14)
+
+
+@settings(patient, max_examples=400)
+@given(st.one_of(TRICKY, st.text()))
+def test_output_is_clean_and_normalizing_again_changes_nothing(text: str) -> None:
+    once = normalize(text)
+    assert re.fullmatch(r"(?:[a-z']*[a-z][a-z']*(?: (?!$)|$))*", once)
+    assert normalize(once) == once
+
+
+@patient
+@given(st.text(alphabet="abc yz", min_size=1))
+def test_plain_words_are_kept(text: str) -> None:
+    assert normalize(text.upper()) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Hello,   WORLD!\n", "hello world"),
+        ("It's the dogs' bowl", "it's the dogs' bowl"),
+        ("\u2018I don\u2019t know,\u2019 he said", "i don't know he said"),
+        ("\u2018Tis the 'best' one", "'tis the best one"),
+        ("well-known \u2014 and\u2013so on", "well known and so on"),
+        ("Café naïve Straße Æsop ﬁne", "cafe naive strasse aesop fine"),
+        ("co\u00adoperate", "cooperate"),
+        ("Mr. Smith & Mrs Jones vs. Dr. Who", "mister smith and missus jones versus doctor who"),
+        ("Prof. Lee of St. John's, pens etc.", "professor lee of saint john's pens et cetera"),
+        (
+            "1st 2nd 3rd 12th 20th 21st 100th",
+            "first second third twelfth twentieth twenty first one hundredth",
+        ),
+        (
+            "in 1984, 1905, 1900, 2000 and 2024",
+            "in nineteen eighty four nineteen oh five "
+            "nineteen hundred two thousand and twenty twenty four",
+        ),
+        ("1984's plan", "nineteen eighty four's plan"),
+        ("the 1990s and the '20s", "the nineteen nineties and the twenties"),
+        ("$5, $1, $1.50, $0.01", "five dollars one dollar one dollar fifty cents one cent"),
+        ("£3.5 million", "three point five million pounds"),
+        ("50% of 3.14", "fifty percent of three point one four"),
+        ("10:30", "ten thirty"),
+        ("agent 007", "agent zero zero seven"),
+        ("日本", ""),
+        ("", ""),
+    ],
+)
+def test_examples(text: str, wanted: str) -> None:
+    assert normalize(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted"),
+    [
+        ("0", "zero"),
+        ("13", "thirteen"),
+        ("85", "eighty five"),
+        ("100", "one hundred"),
+        ("1,000,001", "one million one"),
+        ("219", "two hundred nineteen"),
+        ("12,345", "twelve thousand three hundred forty five"),
+        ("0.05", "zero point zero five"),
+        ("1" * 16, " ".join(["one"] * 16)),
+    ],
+)
+def test_numbers(number: str, wanted: str) -> None:
+    assert spell_number(number) == wanted
+
+
+def test_no_two_numbers_sound_alike() -> None:
+    assert len({spell_number(str(n)) for n in range(3000)}) == 3000

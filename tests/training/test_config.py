@@ -1,0 +1,74 @@
+"""Configs: strict, overridable, and every one that is shipped loads and builds a model."""
+
+from pathlib import Path
+
+import pytest
+
+from asr.errors import UserError
+from asr.models.seq2seq import build_speech_model, build_translation_model
+from asr.training.config import SpeechConfig, load_config
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+CONFIGS = sorted(RECIPES.glob("*/*.toml"))
+SMALL = 'data = { train = [{manifest = "a.jsonl"}], dev = "b.jsonl" }\n'
+
+
+def write(tmp_path, text):
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_shipped_config_loads_and_builds(path):
+    config = load_config(path)
+    if isinstance(config, SpeechConfig):
+        model = build_speech_model(config.model, 31)
+        if config.data.dev_ids:
+            assert (path.parent / config.data.dev_ids).is_file()
+    else:
+        model = build_translation_model(config.model, 50, 50)
+    assert sum(each.numel() for each in model.parameters()) > 10_000
+
+
+def test_there_are_configs():
+    assert len(CONFIGS) >= 5
+
+
+def test_defaults_and_overrides(tmp_path):
+    path = write(tmp_path, SMALL)
+    config = load_config(
+        path, ["training.steps=7", "model.encoder.dropout=0", "training.precision=fp32"]
+    )
+    assert isinstance(config, SpeechConfig)
+    assert config.training.steps == 7
+    assert config.model.encoder.dropout == 0.0
+    assert config.training.precision == "fp32"
+    assert config.data.train[0].times == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        (SMALL + "[training]\nstep = 3\n", [], "did you mean steps"),
+        (SMALL + "[modle]\n", [], "did you mean model"),
+        (SMALL, ["training.steps"], "key=value"),
+        (SMALL, ["training.steps=many"], "training.steps must be a whole number"),
+        (SMALL, ["training.steps=1.5"], "training.steps must be a whole number"),
+        (SMALL, ["seed.x=1"], "seed must be a whole number"),
+        (SMALL + "seed = 1\n", ["seed.x=1"], "not a table"),
+        ("task = 'cooking'\n", [], "speech, translation"),
+        ("seed = 1\n", [], "data"),
+        ("seed = = 1\n", [], "not a TOML file"),
+        (SMALL + "[model]\nencoder = 3\n", [], "must be a table"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, text, overrides, message):
+    with pytest.raises(UserError, match=message) as caught:
+        load_config(write(tmp_path, text), overrides)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_config_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"nowhere\.toml"):
+        load_config(tmp_path / "nowhere.toml")

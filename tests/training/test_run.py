@@ -1,0 +1,129 @@
+"""Whole runs on tones: they learn, go on exactly, and share their work between processes."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from asr.errors import UserError
+from asr.training import loop
+from asr.training.config import TrainingSettings
+from asr.training.run import run
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+CONFIG = RECIPES / "tones" / "tones.toml"
+TINY = [
+    "model.encoder.state_size=8",
+    "model.decoder.state_size=12",
+    "model.decoder.embedding_size=4",
+    "model.decoder.dropout=0.2",
+    "model.encoder.dropout=0.2",
+    "augment.speeds=[0.9, 1.1]",
+    "augment.time_masks=1",
+    "loss.scheduled_sampling=0.3",
+    "training.validate_every=4",
+    "training.log_every=2",
+]
+
+
+def load_preparation():
+    spec = importlib.util.spec_from_file_location("tones", RECIPES / "tones" / "prepare.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tones")
+    load_preparation().prepare(folder, utterances=60, seed=0)
+    return folder
+
+
+def weights_of(run_folder, step):
+    return load_file(run_folder / "models" / f"step-{step:08d}" / "model.safetensors")
+
+
+def records(run_folder, kind):
+    lines = (run_folder / "metrics.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if line["kind"] == kind]
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tones, tmp_path, monkeypatch):
+    plan = [*TINY, "training.steps=12", "training.keep=9", "batches.size=12"]
+    run(CONFIG, tmp_path / "whole", tones, plan)
+
+    kept = loop.save_checkpoint
+
+    def stop_after_saving(folder, progress, *rest):
+        kept(folder, progress, *rest)
+        if progress.step == 8:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "save_checkpoint", stop_after_saving)
+    with pytest.raises(KeyboardInterrupt):
+        run(CONFIG, tmp_path / "parts", tones, plan)
+    monkeypatch.setattr(loop, "save_checkpoint", kept)
+    run(CONFIG, tmp_path / "parts", tones, plan)
+
+    whole, parts = weights_of(tmp_path / "whole", 12), weights_of(tmp_path / "parts", 12)
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    assert [each["step"] for each in records(tmp_path / "parts", "dev")] == [4, 8, 12]
+    assert [each["loss"] for each in records(tmp_path / "whole", "train")] == [
+        each["loss"] for each in records(tmp_path / "parts", "train")
+    ]
+
+
+def test_a_damaged_newest_checkpoint_is_named_and_passed_over(tones, tmp_path, capsys):
+    plan = [*TINY, "training.steps=8"]
+    run(CONFIG, tmp_path, tones, plan)
+    newest = tmp_path / "checkpoints" / "step-00000008.pt"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    run(CONFIG, tmp_path, tones, plan)
+    told = capsys.readouterr().err
+    assert f"{newest}: damaged" in told and "going on from step 4" in told
+
+
+def test_two_processes_average_their_gradients(tones, tmp_path):
+    run(CONFIG, tmp_path, tones, [*TINY, "training.steps=4", "training.processes=2"])
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    assert records(tmp_path, "dev")[0]["cer"] > 0
+
+
+def test_an_error_in_a_process_is_one_line(tones, tmp_path):
+    plan = [*TINY, "training.steps=4", "training.processes=2", "training.device=abacus"]
+    with pytest.raises(UserError, match="abacus") as caught:
+        run(CONFIG, tmp_path, tones, plan)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_sizes_in_the_same_run_folder_are_refused(tones, tmp_path):
+    run(CONFIG, tmp_path, tones, [*TINY, "training.steps=4"])
+    with pytest.raises(UserError, match="new run folder"):
+        run(CONFIG, tmp_path, tones, [*TINY, "training.steps=8", "model.attention.size=16"])
+
+
+def test_data_is_checked_before_training(tones, tmp_path):
+    lines = (tones / "train.jsonl").read_text().splitlines()
+    broken = json.loads(lines[0]) | {"audio": str(tmp_path / "lost.flac"), "id": "lost"}
+    (tones / "broken.jsonl").write_text("\n".join([*lines, json.dumps(broken)]) + "\n")
+    with pytest.raises(UserError, match=r"1 problem[\s\S]*lost\.flac"):
+        run(CONFIG, tmp_path / "run", tones, ['data.train=[{manifest="broken.jsonl"}]'])
+
+
+def test_the_learning_rate_rises_stays_and_falls():
+    settings = TrainingSettings(steps=100, rate=2.0, warmup_steps=10, decay_share=0.5)
+    rates = [loop.rate_at(step, settings) for step in range(101)]
+    assert rates[0] == pytest.approx(0.2) and rates[9] == rates[50] == 2.0
+    assert rates[75] == pytest.approx(1.0) and rates[100] == 0
+
+
+def test_tones_are_learnt(tones, tmp_path):
+    run(CONFIG, tmp_path, tones, ["training.steps=260", "training.validate_every=130"])
+    last = records(tmp_path, "dev")[-1]
+    assert last["cer"] < 30 and last["diagonal"] > 0.8
+    assert last["cer"] < records(tmp_path, "dev")[0]["cer"]
+    assert (tmp_path / "alignments").glob("*.png")

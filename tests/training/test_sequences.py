@@ -1,0 +1,67 @@
+"""Targets shifted and padded, and scheduled sampling."""
+
+import torch
+
+from asr.attention import AdditiveAttention, Annotations
+from asr.models.decoder import Decoder
+from asr.training.config import LossSettings
+from asr.training.sequences import PADDING, decode_with_sampling, pad, sequence_loss, shift
+
+
+def test_pad_and_shift():
+    tokens, lengths = pad([[5, 6, 7], [8], []])
+    assert tokens.tolist() == [[5, 6, 7], [8, 0, 0], [0, 0, 0]]
+    previous, expected = shift(tokens, lengths)
+    assert previous.tolist() == [[1, 5, 6, 7], [1, 8, 0, 0], [1, 0, 0, 0]]
+    assert expected.tolist() == [
+        [5, 6, 7, 1],
+        [8, 1, PADDING, PADDING],
+        [1, PADDING, PADDING, PADDING],
+    ]
+
+
+def decoder_and_memory():
+    torch.manual_seed(0)
+    decoder = Decoder(AdditiveAttention(5, 6, 7), 9, 6, 4, 5, 3, dropout=0.0)
+    memory = decoder.prepare(Annotations(torch.randn(2, 8, 6), torch.ones(2, 8, dtype=torch.bool)))
+    return decoder, memory
+
+
+def test_padding_does_not_change_the_loss_of_what_is_not_padded():
+    decoder, memory = decoder_and_memory()
+    settings = LossSettings(entropy=0.1, diagonality=0.5, diagonality_steps=10, coverage=0.1)
+
+    def loss(width):
+        tokens = torch.zeros(2, width, dtype=torch.long)
+        tokens[:, :3] = torch.tensor([[3, 4, 5], [6, 7, 0]])
+        previous, expected = shift(tokens, torch.tensor([3, 2]))
+        output = decode_with_sampling(decoder, previous, memory, share=0.0)
+        return sequence_loss(output, expected, torch.tensor([8, 8]), settings, step=0)[0]
+
+    torch.testing.assert_close(loss(3), loss(7))
+
+
+def test_sampling_feeds_back_the_decoder_s_own_tokens_in_the_share_asked_for():
+    decoder, memory = decoder_and_memory()
+    fed = []
+    decoder.register_forward_pre_hook(lambda module, given: fed.append(given[0]))
+    previous = torch.full((2, 400), 2)
+    previous[:, 0] = 1
+    plain = decoder(previous, memory).logits
+    fed.clear()
+    torch.manual_seed(1)
+    decode_with_sampling(decoder, previous, memory, share=0.3)
+    first, second = fed
+    assert torch.equal(first, previous) and (second[:, 0] == 1).all()
+    own = plain[:, :-1].argmax(-1)
+    changed = second[:, 1:] != 2
+    assert torch.equal(second[:, 1:][changed], own[changed])
+    assert 0.2 < changed.float().mean() / (own != 2).float().mean() < 0.4
+
+
+def test_no_sampling_is_one_pass():
+    decoder, memory = decoder_and_memory()
+    passes = []
+    decoder.register_forward_pre_hook(lambda module, given: passes.append(1))
+    decode_with_sampling(decoder, torch.ones(2, 3, dtype=torch.long), memory, share=0.0)
+    assert len(passes) == 1

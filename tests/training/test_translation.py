@@ -1,0 +1,156 @@
+"""The translation task learns a handful of pairs, scores what it did not learn, and says which."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from asr.errors import UserError
+from asr.training.config import TranslationConfig, config_from_table
+from asr.training.translation import TranslationTask, phrase_bleu
+
+PAIRS = [
+    ("Go.", "Va !"),
+    ("Go home.", "Va chez toi !"),
+    ("I lost.", "J'ai perdu."),
+    ("I'm home.", "Je suis chez moi."),
+    ("You're home.", "Tu es chez toi."),
+    ("I'm lost.", "Je suis perdu."),
+]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the task tells the user."""
+    lines: list[str] = []
+    monkeypatch.setattr("asr.training.translation.tell", lines.append)
+    return lines
+
+
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The pictures asked for, in place of the pictures."""
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("asr.render.picture.draw_heat_map", lambda *each: calls.append(each))
+    return calls
+
+
+def config(**data: Any) -> TranslationConfig:
+    table = {
+        "task": "translation",
+        "data": {"train": "train.tsv", "dev": "dev.tsv", **data},
+        "model": {
+            "encoder": {"embedding_size": 16, "state_size": 16, "dropout": 0.0},
+            "attention": {"size": 16},
+            "decoder": {"embedding_size": 16, "state_size": 32, "readout_size": 16, "dropout": 0.0},
+        },
+        "batches": {"size": 1000.0},
+        "loss": {"ctc": 0.0, "label_smoothing": 0.0},
+        "training": {"precision": "fp32", "device": "cpu"},
+    }
+    made = config_from_table(table)
+    assert isinstance(made, TranslationConfig)
+    return made
+
+
+def task(folder: Path, **data: Any) -> TranslationTask:
+    lines = "".join(f"{source}\t{target}\n" for source, target in PAIRS * 2)  # words seen twice
+    (folder / "train.tsv").write_text(lines, "utf-8")
+    (folder / "dev.tsv").write_text("Go home.\tVa chez toi !\nI'm home.\tJe suis chez moi.\n")
+    return TranslationTask(config(**data), folder)
+
+
+def learn(made: TranslationTask, steps: int) -> None:
+    """Train on the whole of the pairs at each step."""
+    optimizer = torch.optim.Adam(made.model.parameters(), lr=0.02)
+    for step in range(steps):
+        (indices,) = made.plan(step)
+        optimizer.zero_grad()
+        made.loss(made.make(step, 0, indices), step).total.backward()
+        optimizer.step()
+    made.model.eval()
+
+
+def test_a_handful_is_learnt_by_heart(
+    tmp_path: Path, told: list[str], drawn: list[tuple[Any, ...]]
+) -> None:
+    phrases = [["i lost .", "j'ai perdu ."], ["You lost.", "Tu es perdu."]]
+    made = task(tmp_path, phrases=phrases)
+    learn(made, steps=60)
+    with torch.no_grad():
+        found = made.validate(60, tmp_path)
+    assert found.figure == -found.metrics["bleu"] == pytest.approx(-100)
+    assert found.metrics["length_ratio"] == 1
+    table = told[-1].splitlines()
+    assert table[-2].split("  ")[0] == "i lost ." and table[-2].endswith("1.00  yes")
+    assert table[-1].startswith("you lost .") and table[-1].endswith("no")
+    path, weights, source, target, title = drawn[-1]
+    assert source == ["<unk>" if each == "you" else each for each in source]
+    assert weights.shape == (len(target), len(source))
+    assert source[-1] == target[-1] == "<eos>" and title.startswith("you lost . →")
+    assert path == tmp_path / "alignments" / "step-00000060.png" == found.picture
+
+
+def test_a_batch_costs_what_its_pairs_cost(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    made.model.eval()
+    together = made.loss(made.make(0, 0, [0, 3, 4]), 0)
+    alone = [made.loss(made.make(0, 0, [index]), 0) for index in (0, 3, 4)]
+    amounts = [each.amount for each in alone]
+    assert amounts == [3, 6, 6] and together.amount == 15  # words and <eos>
+    mean = sum(each.total * amount for each, amount in zip(alone, amounts, strict=True)) / 15
+    torch.testing.assert_close(together.total, mean)
+
+
+def test_an_epoch_takes_each_pair_once(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    taken = [index for batch in made.plan(3) for index in batch]
+    assert sorted(taken) == list(range(2 * len(PAIRS)))
+    assert made.plan(3) == made.plan(3)
+
+
+def test_no_source_is_trained_on_and_held_out(tmp_path: Path) -> None:
+    made = task(tmp_path, dev="", dev_share=0.5, phrases=[["Go.", "Va !"], ["I lost.", "?"]])
+    held = {pair.source for pair in made.dev}
+    trained = {pair.source for pair in made.training_pairs}
+    assert held and not held & trained
+    assert {"go .", "i lost ."} <= trained
+
+
+def test_subwords_take_texts_as_written_and_are_the_same_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece")
+    made = task(tmp_path, subwords=30)
+    assert made.dev[0].target == "Va chez toi !"
+    assert made.source is made.target and made.source.kind == "subwords"
+    assert made.target.decode(made.examples[2].target) == "J'ai perdu."
+    assert task(tmp_path, subwords=30).source == made.source
+    with pytest.raises(UserError, match=r"data\.subwords = 4000"):
+        task(tmp_path, subwords=4000)
+
+
+def test_long_pairs_are_left_out_and_told(tmp_path: Path, told: list[str]) -> None:
+    made = task(tmp_path, most_words=4)
+    assert max(len(side.split()) for pair in made.training_pairs for side in pair) == 4
+    assert any("4 pairs above 4 words are left out" in line for line in told)
+
+
+def test_settings_that_leave_nothing_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no pairs to validate with"):
+        task(tmp_path, dev="", dev_share=0.0)
+    with pytest.raises(UserError, match="no pairs to train on"):
+        task(tmp_path, most_words=1)
+    with pytest.raises(UserError, match=r"data\.phrases: .* \['go \.'\]"):
+        task(tmp_path, phrases=[["go ."]])
+
+
+def test_phrase_bleu_is_the_formula() -> None:
+    assert phrase_bleu("va !", "va !", 2) == 1
+    assert phrase_bleu("va !", "", 2) == 0
+    assert phrase_bleu("va !", "stop .", 2) == 0
+    one_word_wrong = math.sqrt(3 / 4) * (1 / 3) ** 0.25
+    assert phrase_bleu("il est calme .", "il est riche .", 2) == pytest.approx(one_word_wrong)
+    too_short = math.exp(1 - 4 / 2)
+    assert phrase_bleu("il est calme .", "il est", 2) == pytest.approx(too_short)
+    assert phrase_bleu("va", "va va va", 1) == pytest.approx(math.sqrt(1 / 3))
