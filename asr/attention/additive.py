@@ -90,4 +90,5 @@ class AdditiveAttention(Attention):
         batch, hypotheses, length = previous.weights.shape
         past = torch.stack([previous.weights, previous.cumulative], dim=2)  # (B, N, 2, T)
         features = self.location(past.view(batch * hypotheses, 2, length))  # (B·N, A, T)
-        return features.transpose(1, 2).view(batch, hypotheses, length, -1)
+        term: Tensor = features.transpose(1, 2).view(batch, hypotheses, length, -1)
+        return term

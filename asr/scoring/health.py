@@ -50,6 +50,7 @@ class Health(NamedTuple):
     repeated: float  # share of steps that read again more than GONE_BACK annotations behind
 
 
+WORTH_SAYING: Final = 0.1  # share of the utterances from which on a finding is one of the corpus
 _UNTABLED: Final = ("steps", "annotations", "travel", "first", "last")  # too much for one line
 
 
@@ -197,9 +198,18 @@ def aggregate(
 
 
 def verdict(group: Group) -> str:
-    """Say in words how the attention fares, and what to do where it does not fare well."""
+    """Say in words how the attention fares, and what to do where it does not fare well.
+
+    What troubles less than `WORTH_SAYING` of the utterances says nothing of the model.
+    """
     if not group.findings:
         return f"attention is in good health in all {group.utterances} utterances"
+    if max(group.findings.values()) < WORTH_SAYING:
+        share = max(group.findings.values())
+        return (
+            f"attention is in good health; the most frequent trouble is in {share:.0%} "
+            f"of {group.utterances} utterances"
+        )
     return "\n".join(
         f"{share:.0%} of {group.utterances} utterances: {finding.value}"
         for finding, share in group.findings.items()

@@ -167,3 +167,11 @@ def test_corpus_counts_who_suffers_and_where() -> None:
 def test_no_utterance_is_refused() -> None:
     with pytest.raises(ValueError, match="no utterance"):
         aggregate([])
+
+
+def test_one_odd_utterance_in_many_is_no_verdict_on_the_model() -> None:
+    good, odd = measure(torch.eye(50)), measure(UNIFORM)
+    few = aggregate([good] * 19 + [odd]).total
+    assert verdict(few).startswith("attention is in good health; ") and "5% of 20" in verdict(few)
+    many = aggregate([good] * 8 + [odd] * 2).total
+    assert verdict(many).startswith("20% of 10 utterances: ")
