@@ -7,12 +7,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from asr.attention.contract import Alignment, Annotations, Attention, Memory
+from asr.attention.contract import Alignment, Annotations, Memory
+from asr.attention.energies import EnergyAttention
 from asr.attention.masks import Window
-from asr.attention.normalizers import NORMALIZERS
 
 
-class AdditiveAttention(Attention):
+class AdditiveAttention(EnergyAttention):
     """e_j = vᵀ tanh(W s + U h_j + b), with + L f_j for location features f = F ∗ past weights.
 
     Source: Bahdanau et al. 2015, appendix A.1.2; the location term from Chorowski et al. 2015,
@@ -33,18 +33,11 @@ class AdditiveAttention(Attention):
 
         location_features: channels of the convolution over past weights; 0 leaves it out.
         location_width: its reach in annotations, odd.
-        normalizer: a name in `NORMALIZERS`.
-        window: where to look around the last alignment; None looks everywhere.
+        normalizer, window: see `EnergyAttention`.
         """
-        super().__init__()
-        if normalizer not in NORMALIZERS:
-            raise ValueError(
-                f"normalizer {normalizer!r} is not one of: {', '.join(sorted(NORMALIZERS))}"
-            )
+        super().__init__(normalizer, window)
         if location_width % 2 == 0:
             raise ValueError(f"location_width must be odd, got {location_width}")
-        self.normalizer = normalizer
-        self.window = window
         self.key = nn.Linear(annotation_size, attention_size)
         self.query = nn.Linear(query_size, attention_size, bias=False)
         self.energy = nn.Parameter(torch.empty(attention_size))
@@ -62,18 +55,6 @@ class AdditiveAttention(Attention):
     def prepare(self, annotations: Annotations) -> Memory:
         """Make the keys U h_j + b: annotations (B, T, E) → memory with keys (B, T, A)."""
         return Memory(annotations.values, annotations.mask, self.key(annotations.values))
-
-    def forward(
-        self, query: Tensor, memory: Memory, previous: Alignment
-    ) -> tuple[Tensor, Alignment]:
-        """Attend: query (B, N, H) → context (B, N, E) and the alignment of this step (B, N, T)."""
-        energies = self.energies(query, memory, previous)  # (B, N, T)
-        allowed = memory.mask[:, None, :]  # (B, 1, T)
-        if self.window is not None:
-            energies, allowed = self.window.apply(energies, allowed, previous)
-        weights = NORMALIZERS[self.normalizer](energies, allowed)  # (B, N, T)
-        context = torch.bmm(weights.to(memory.values.dtype), memory.values)  # (B, N, E)
-        return context, previous.advance(weights)
 
     def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
         """Return the unmasked energies (B, N, T) of query (B, N, H)."""

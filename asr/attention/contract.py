@@ -78,6 +78,9 @@ class Attention(nn.Module):
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "additive": "asr.attention.additive:AdditiveAttention",
+        "dot": "asr.attention.dot:DotAttention",
+        "general": "asr.attention.dot:GeneralAttention",
+        "scaled_dot": "asr.attention.dot:ScaledDotAttention",
     }
 )
 

@@ -1,0 +1,88 @@
+"""Multiplicative attention: Luong et al. 2015, and the scaled form of Vaswani et al. 2017."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from asr.attention.contract import Alignment, Annotations, Memory
+from asr.attention.energies import EnergyAttention
+from asr.attention.masks import Window
+
+
+class DotAttention(EnergyAttention):
+    """e_j = s · h_j: no parameters, so states and annotations must be of one size.
+
+    Source: Luong et al. 2015, eq. (8), "dot".
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        annotation_size: int,
+        normalizer: str = "softmax",
+        window: Window | None = None,
+    ) -> None:
+        super().__init__(normalizer, window)
+        if query_size != annotation_size:
+            raise ValueError(
+                f"dot attention wants states and annotations of one size, got {query_size} and "
+                f"{annotation_size}; take general or scaled_dot"
+            )
+
+    def prepare(self, annotations: Annotations) -> Memory:
+        """Take the annotations (B, T, E) themselves as keys."""
+        return Memory(annotations.values, annotations.mask, annotations.values)
+
+    def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
+        """Return s · h_j: query (B, N, E) → (B, N, T)."""
+        return query @ memory.keys.transpose(1, 2)
+
+
+class GeneralAttention(EnergyAttention):
+    """e_j = sᵀ W h_j. Source: Luong et al. 2015, eq. (8), "general"."""
+
+    def __init__(
+        self,
+        query_size: int,
+        annotation_size: int,
+        normalizer: str = "softmax",
+        window: Window | None = None,
+    ) -> None:
+        super().__init__(normalizer, window)
+        self.key = nn.Linear(annotation_size, query_size, bias=False)
+
+    def prepare(self, annotations: Annotations) -> Memory:
+        """Make the keys W h_j: annotations (B, T, E) → memory with keys (B, T, H)."""
+        return Memory(annotations.values, annotations.mask, self.key(annotations.values))
+
+    def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
+        """Return sᵀ W h_j: query (B, N, H) → (B, N, T)."""
+        return query @ memory.keys.transpose(1, 2)
+
+
+class ScaledDotAttention(EnergyAttention):
+    """e_j = (W s) · (U h_j) / √A. Source: Vaswani et al. 2017, eq. (1)."""
+
+    def __init__(
+        self,
+        query_size: int,
+        annotation_size: int,
+        attention_size: int = 128,
+        normalizer: str = "softmax",
+        window: Window | None = None,
+    ) -> None:
+        super().__init__(normalizer, window)
+        self.key = nn.Linear(annotation_size, attention_size, bias=False)
+        self.query = nn.Linear(query_size, attention_size, bias=False)
+        self.scale = 1 / math.sqrt(attention_size)
+
+    def prepare(self, annotations: Annotations) -> Memory:
+        """Make the keys U h_j: annotations (B, T, E) → memory with keys (B, T, A)."""
+        return Memory(annotations.values, annotations.mask, self.key(annotations.values))
+
+    def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
+        """Return the scaled products: query (B, N, H) → (B, N, T)."""
+        energies: Tensor = self.query(query) @ memory.keys.transpose(1, 2)
+        return energies * self.scale
