@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -105,3 +107,24 @@ def _metrics() -> tuple[Any, Any]:  # a metric remembers its signature, so each 
         raise UserError("BLEU needs sacrebleu; install it: pip install '.[translation]'") from None
     # force: no warning where a text looks tokenised; both conventions are given on purpose.
     return BLEU(force=True), BLEU(lowercase=True, tokenize="none", force=True)
+
+
+def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:
+    """BLEU-k of one short phrase, 0 to 1: exp(min(0, 1 − r/h)) · Π_{n ≤ k} p_n^(1/2ⁿ).
+
+    r, h: words of reference and hypothesis; p_n: precision of n-grams; k: `order`, or what the
+    hypothesis has if less. Source: the sequence-to-sequence chapter of "Dive into Deep Learning"
+    (Zhang et al.). It weighs n-grams otherwise than corpus BLEU does: compare it with itself only.
+    """
+    wanted, said = reference.split(), hypothesis.split()
+    if not said:
+        return 0.0
+    figure = math.exp(min(0.0, 1 - len(wanted) / len(said)))
+    for n in range(1, min(order, len(said)) + 1):
+        matches = (_ngrams(said, n) & _ngrams(wanted, n)).total()
+        figure *= (matches / (len(said) - n + 1)) ** 0.5**n
+    return figure
+
+
+def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))

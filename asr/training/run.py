@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from asr.errors import UserError
 from asr.models.checkpoint import WEIGHTS
@@ -70,18 +71,24 @@ def _make_task(config: Config, data: Path, config_folder: Path) -> Task:
 
 
 def _finish(task: Task, progress: Progress, folder: Path) -> None:
-    """Average the best models; save what is better on the dev set, the average or the best one."""
+    """Save what is better on the dev set: the average of the best models, or the best of them."""
     if not progress.best:
         raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
     states = [load_file(str(model_folder(folder, step) / WEIGHTS)) for _, step in progress.best]
     names = task.model.state_dict().keys()
-    averaged = average_weights(states)
-    task.model.load_state_dict({name: averaged[name] for name in names})
-    task.model.eval()
-    with torch.no_grad():
-        found = task.validate(progress.step, folder)
-    best = progress.best[0][0]
-    tell(f"average of {len(states)} models: {found.figure:.2f}; best alone: {best:.2f}")
-    if found.figure > best:
-        task.model.load_state_dict({name: states[0][name] for name in names})
+    if len(states) > 1:
+        _load(task, average_weights(states), names)
+        task.model.eval()
+        with torch.no_grad():
+            average = task.validate(progress.step, folder).figure
+        best = progress.best[0][0]
+        tell(f"average of {len(states)} models: {average:.2f}; best alone: {best:.2f}")
+        if average < best:
+            return task.save(folder / "model")
+    _load(task, states[0], names)
     task.save(folder / "model")
+
+
+def _load(task: Task, state: Mapping[str, Tensor], names: Iterable[str]) -> None:
+    """Fill the task's model; a model folder holds more than its weights."""
+    task.model.load_state_dict({name: state[name] for name in names})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +18,7 @@ from asr.models.checkpoint import save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.textual import most_target_tokens
 from asr.render.tables import text_table
-from asr.scoring.bleu import score
+from asr.scoring.bleu import phrase_bleu, score
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.settings import to_table
@@ -122,12 +120,13 @@ class TranslationTask:
         """
         hypotheses = self._translate([pair.source for pair in self.dev])
         texts = [self.target.decode(each.tokens) for each in hypotheses]
-        result = score([pair.target for pair in self.dev], texts)
+        wanted = [pair.target for pair in self.dev]
+        result = score(wanted, texts)
         # Words come tokenised, and sacrebleu is not to tokenise them again.
         bleu = result.lowercase if self._by_words else result.bleu
         metrics = {
             "bleu": bleu,
-            "length_ratio": result.length_ratio,
+            "length_ratio": _count_words(texts) / _count_words(wanted),
             "entropy": _mean([float(entropy(each.weights).mean()) for each in hypotheses]),
         }
         shown = self.phrases or self.dev[:1]
@@ -228,29 +227,12 @@ class TranslationTask:
         return kept
 
 
-def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:
-    """BLEU-k of one short phrase, 0 to 1: exp(min(0, 1 − r/h)) · Π_{n ≤ k} p_n^(1/2ⁿ).
-
-    r, h: words of reference and hypothesis; p_n: precision of n-grams; k: `order`, or what the
-    hypothesis has if less. Source: the sequence-to-sequence chapter of "Dive into Deep Learning"
-    (Zhang et al.). It weighs n-grams otherwise than corpus BLEU does: compare it with itself only.
-    """
-    wanted, said = reference.split(), hypothesis.split()
-    if not said:
-        return 0.0
-    figure = math.exp(min(0.0, 1 - len(wanted) / len(said)))
-    for n in range(1, min(order, len(said)) + 1):
-        matches = (_ngrams(said, n) & _ngrams(wanted, n)).total()
-        figure *= (matches / (len(said) - n + 1)) ** 0.5**n
-    return figure
+def _count_words(texts: Sequence[str]) -> int:
+    return sum(len(text.split()) for text in texts)
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
 
 
 def _read_phrases(phrases: Sequence[Sequence[str]], prepare: Callable[[Pair], Pair]) -> list[Pair]:

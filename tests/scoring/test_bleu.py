@@ -1,11 +1,12 @@
 """BLEU by two conventions and by source length."""
 
+import math
 import sys
 
 import pytest
 
 from asr.errors import UserError
-from asr.scoring.bleu import report, score
+from asr.scoring.bleu import phrase_bleu, report, score
 
 REFERENCES = [
     "A man is riding a brown horse.",
@@ -64,3 +65,14 @@ def test_missing_sacrebleu_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(UserError, match="translation"):
         score(REFERENCES, REFERENCES)
+
+
+def test_phrase_bleu_is_the_formula() -> None:
+    assert phrase_bleu("va !", "va !", 2) == 1
+    assert phrase_bleu("va !", "", 2) == 0
+    assert phrase_bleu("va !", "stop .", 2) == 0
+    one_word_wrong = math.sqrt(3 / 4) * (1 / 3) ** 0.25
+    assert phrase_bleu("il est calme .", "il est riche .", 2) == pytest.approx(one_word_wrong)
+    too_short = math.exp(1 - 4 / 2)
+    assert phrase_bleu("il est calme .", "il est", 2) == pytest.approx(too_short)
+    assert phrase_bleu("va", "va va va", 1) == pytest.approx(math.sqrt(1 / 3))
