@@ -128,6 +128,8 @@ def test_segments_cover_everything_once_and_none_is_too_long(seconds, longest):
     for start, end in stretches:
         assert end - start <= longest + 1e-9
         assert len(stretches) == 1 or end - start >= longest / 4 - 0.01
+    # Only towards the end may cuts stand closer than half of what is allowed.
+    assert all(end - start >= longest / 2 - 0.01 for start, end in stretches[:-2])
 
 
 def test_short_audio_is_one_segment():
