@@ -43,8 +43,14 @@ class Reach(NamedTuple):
     share: float
 
 
-CTC_REACH: Final = Reach(back=0.06, ahead=0.12, share=0.7)
-ATTENTION_REACH: Final = Reach(back=0.12, ahead=0.12, share=0.5)
+# Chosen by the mean error of word boundaries against forced alignments of read speech, with
+# annotations of 80 ms and CTC frames of 40 ms: 30 ms more or less in a reach cost it at most 2 ms,
+# in what follows up to 11.
+CTC_REACH: Final = Reach(back=0.03, ahead=0.09, share=0.85)
+ATTENTION_REACH: Final = Reach(back=0.03, ahead=0.16, share=0.85)
+# The space before a word is seen where the word begins to sound, its first letter a little later.
+WORD_LEAD: Final = 0.03  # seconds of that space which are the word's
+SHORTEST_PAUSE: Final = 0.06  # seconds; words closer than this touch
 
 
 def ctc_path(log_probs: Numbers, tokens: Sequence[int]) -> list[tuple[int, int]]:
@@ -152,7 +158,8 @@ def words(
 ) -> list[Span]:
     """Join characters to words at spaces; confidence is exp of a word's mean log-probability.
 
-    A word lasts from the start of its first character to the end of its last.
+    A word lasts from the start of its first character, or `WORD_LEAD` before it in what is the
+    space's, to the end of its last, or to the next word where no `SHORTEST_PAUSE` parts them.
 
     Raises:
         ValueError: not as many spans or log-probabilities as characters.
@@ -162,14 +169,18 @@ def words(
             f"{len(characters)} characters need as many spans and log-probabilities, "
             f"got {len(spans)} and {len(log_probabilities)}"
         )
-    found = []
+    found: list[Span] = []
     for is_space, group in groupby(range(len(characters)), lambda at: characters[at].isspace()):
         if is_space:
             continue
         at = list(group)
         text = "".join(characters[i] for i in at)
         confidence = float(np.exp(np.mean([log_probabilities[i] for i in at])))
-        found.append(Span(text, spans[at[0]][0], spans[at[-1]][1], min(1.0, confidence)))
+        free = spans[at[0] - 1][0] if at[0] else 0.0  # from where on nobody else speaks
+        start = max(free, spans[at[0]][0] - WORD_LEAD)
+        if found and start - found[-1].end < SHORTEST_PAUSE:
+            found[-1] = found[-1]._replace(end=start)
+        found.append(Span(text, start, spans[at[-1]][1], min(1.0, confidence)))
     return found
 
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from asr.align import (
     ATTENTION_REACH,
     CTC_REACH,
+    SHORTEST_PAUSE,
+    WORD_LEAD,
     ctc_path,
     monotone_path,
     spans,
@@ -189,12 +191,27 @@ def test_weights_of_another_text_are_refused() -> None:
 def test_words() -> None:
     text = " ab  c "
     times = [(at / 10, at / 10 + 0.1) for at in range(len(text))]
-    first, second = words(text, times, [-9, -1, -3, -9, -9, 0, -9])
-    assert (first.text, first.start, first.end) == ("ab", 0.1, pytest.approx(0.3))
+    first, second = words(text, times, [-9, -1, -3, -9, -9, 1e-7, -9])  # rounded above 0
+    assert (first.text, first.start, first.end) == ("ab", 0.1 - WORD_LEAD, pytest.approx(0.3))
     assert first.confidence == pytest.approx(np.exp(-2))
     assert (second.text, second.confidence) == ("c", 1.0)
     with pytest.raises(ValueError, match="7 characters"):
         words(text, times, [0.0])
+
+
+def test_a_word_takes_no_more_than_the_space_before_it() -> None:
+    times = [(0.01, 0.1), (0.1, 0.1), (0.1, 0.2)]
+    first, second = words("a b", times, [0.0] * 3)
+    assert (first.start, first.end, second.start) == (0.0, 0.1, 0.1)
+
+
+def test_words_touch_where_there_is_no_pause() -> None:
+    times = [(0.0, 0.1), (0.1, 0.1 + SHORTEST_PAUSE), (0.1 + SHORTEST_PAUSE, 0.3)]
+    first, second = words("a b", times, [0.0] * 3)
+    assert first.end == second.start == pytest.approx(0.1 + SHORTEST_PAUSE - WORD_LEAD)
+    times[1:] = [(0.1, 0.101 + SHORTEST_PAUSE + WORD_LEAD)] * 2
+    first, second = words("a b", times, [0.0] * 3)
+    assert first.end == 0.1
 
 
 @quick
@@ -203,9 +220,8 @@ def test_words_hold_the_text_in_order(text: str, seed: int) -> None:
     edges = np.sort(np.random.default_rng(seed).uniform(0, 9, 2 * len(text)))
     found = words(list(text), [(a, b) for a, b in edges.reshape(-1, 2)], [-0.5] * len(text))
     assert [word.text for word in found] == text.split()
-    assert all(
-        before.end <= word.start <= word.end for before, word in pairwise([*found[:1], *found[1:]])
-    )
+    assert all(word.start <= word.end for word in found)
+    assert all(before.end <= word.start for before, word in pairwise(found))
 
 
 def test_teacher_forcing_sees_what_greedy_search_saw() -> None:

@@ -52,11 +52,7 @@ LANES: Final = 3  # lines of words between the panels; where they need more, wor
 
 WEIGHT_COLOURS: Final = "viridis"
 SOUND_COLOURS: Final = "magma"
-EDGES: Final[dict[str, Any]] = {
-    "color": "white",
-    "linewidth": 0.5,
-    "alpha": 0.45,
-}  # of words, in the panels
+EDGES: Final[dict[str, Any]] = {"color": "white", "linewidth": 0.5, "alpha": 0.45}  # of words
 
 # Asked in this order, where installed, for what matplotlib's own font lacks.
 FALLBACK_FONTS: Final = (
@@ -171,7 +167,7 @@ def draw_heat_map(
     shown = _checked(weights, len(target_labels), len(source_labels))
     rows, columns = shown.shape
     cell = min(max(CELL, 1 / rows), TIME_WIDTH[1] / columns, ROWS_HEIGHT[1] / rows)
-    font = float(np.clip(0.7 * cell / POINT, *FONT)) + 1
+    font = float(np.clip(0.85 * cell / POINT, *FONT))
     width, height = columns * cell, rows * cell
     figure = _figure()
     axes = _axes(figure, 0, 0, width, height)

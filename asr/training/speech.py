@@ -15,7 +15,6 @@ from asr.audio import augment
 from asr.audio.read import SAMPLE_RATE
 from asr.models.checkpoint import save_folder
 from asr.models.seq2seq import build_speech_model
-from asr.render.picture import draw_weights
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters, count_words
 from asr.search.greedy import ctc_greedy, greedy
@@ -116,6 +115,8 @@ class SpeechTask:
         return Validation(figure, metrics, most_frequent, picture)
 
     def _draw(self, picture: Path, hypothesis: Hypothesis, length: int) -> None:
+        from asr.render.picture import draw_weights  # matplotlib, which a worker can do without
+
         picture.parent.mkdir(exist_ok=True)
         labels = [*self.data.vocabulary.symbols(hypothesis.tokens), "<eos>"]
         draw_weights(picture, hypothesis.weights[:, :length].float().cpu(), labels)

@@ -66,7 +66,7 @@ def test_a_sound_stands_above_the_weight_that_looks_at_it(tmp_path: Path) -> Non
     assert above == pytest.approx(below, abs=5)  # of about 160 pixels a second
 
 
-@pytest.mark.parametrize(("count", "spacing"), [(4, 0.5), (12, 0.4), (40, 0.3), (150, 0.2)])
+@pytest.mark.parametrize(("count", "spacing"), [(4, 0.5), (12, 0.4), (40, 0.3), (250, 0.12)])
 def test_no_text_lies_on_another(drawn: list[Figure], count: int, spacing: float) -> None:
     spans, labels, weights, duration = say(count, spacing)
     draw_alignment("x.png", np.zeros(RATE, np.float32), weights, labels, spans, SECONDS, duration)
@@ -74,7 +74,7 @@ def test_no_text_lies_on_another(drawn: list[Figure], count: int, spacing: float
     sound, _, tier, below, _ = figure.axes
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
-    for axes, fewest in ((tier, count), (below, count / 2)):
+    for axes, fewest in ((tier, count / 2), (below, count / 3)):
         texts = [text for text in axes.texts if text.get_text()]
         assert len(texts) >= fewest
         assert all(text.get_fontsize() >= 4.5 for text in texts)
@@ -101,6 +101,7 @@ def test_nothing_said_and_nothing_heard(drawn: list[Figure]) -> None:
     draw_weights("x.png", np.zeros((0, 9)), [])
     for figure in drawn:
         FigureCanvasAgg(figure).draw()
+    assert {figure.axes[-2].images[0].get_clim() for figure in drawn} == {(0, 1)}
     silence = drawn[1].axes[0].images[0].get_array()
     assert silence is not None and silence.max() < -picture.DECIBELS  # black, not the loudest
 
@@ -125,7 +126,7 @@ def test_weights_of_other_labels_are_refused() -> None:
         draw_heat_map("x.png", np.eye(2), ["a", "b", "c"], ["a", "b"])
 
 
-@pytest.mark.parametrize("size", [1, 9, 70])
+@pytest.mark.parametrize("size", [1, 9, 120])
 def test_heat_map(drawn: list[Figure], size: int) -> None:
     source = [f"▁source{at}" for at in range(size)] + ["<eos>"]
     target = [f"▁ziel{at}" for at in range(size)]
