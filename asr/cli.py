@@ -6,21 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from asr import __version__
-from asr.commands.arguments import (
-    FAILED,
-    Parser,
-    add_command,
-    add_decoding,
-    add_model,
-    count,
-    seconds,
-    speed,
-)
-from asr.commands.output import FORMATS, complain
+from asr.commands.arguments import command_line
+from asr.commands.options import FAILED
+from asr.commands.output import complain
 from asr.errors import UserError
 
 INTERRUPTED = 130  # what shells give for SIGINT …
@@ -34,8 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     by SystemExit, as argparse does.
     """
     try:
-        arguments = _parser().parse_args(argv)
-        status: int = arguments.run(arguments)
+        given = command_line().parse_args(argv)
+        status = _COMMANDS[given.command](given)
         sys.stdout.flush()
         return status
     except UserError as error:
@@ -60,60 +49,6 @@ def _abandon_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="asr",
-        description="Speech to text with an attention encoder-decoder.",
-        epilog="asr COMMAND --help tells what a command takes, with an example.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"asr {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    _add_transcribe(commands)
-    _add_align(commands)
-    _add_train(commands)
-    _add_evaluate(commands)
-    _add_score(commands)
-    _add_prepare(commands)
-    _add_translate(commands)
-    return parser
-
-
-def _add_transcribe(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "transcribe",
-        "turn recordings into text",
-        """Transcribe recordings. The texts go to stdout, one line each, in the order given. A
-recording that fails is a line on stderr; the others go on, and the exit status is 2.
-Read are WAV, FLAC, Ogg, Opus, MP3, and with ffmpeg what that reads.""",
-        """  asr transcribe talk.flac
-  asr transcribe recordings/ -o all.jsonl
-  asr transcribe lecture.mp3 -f srt > lecture.srt
-  arecord -d 5 -f S16_LE -r 16000 | asr transcribe -""",
-    )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, or - for stdin")
-    add_model(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="OUT",
-        help=f"file to write; its ending chooses the format: {' '.join(FORMATS.values())}",
-    )
-    parser.add_argument(
-        "-f", "--format", choices=list(FORMATS), help="format, whatever the ending (default: text)"
-    )
-    add_decoding(parser)
-    parser.add_argument(
-        "--batch-seconds",
-        type=seconds,
-        metavar="S",
-        help="seconds of audio to decode at once (default: 60); less takes less memory",
-    )
-    parser.set_defaults(run=_transcribe)
-
-
 def _transcribe(given: argparse.Namespace) -> int:
     from asr.commands.transcribe import run
 
@@ -126,34 +61,6 @@ def _transcribe(given: argparse.Namespace) -> int:
         ctc_weight=given.ctc_weight,
         batch_seconds=given.batch_seconds,
     )
-
-
-def _add_align(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "align",
-        "say when each word was said, and draw where the decoder looked",
-        """Align a recording with a text, or with what is recognised where no text is given.
-Without -o the words and their times go to stdout as a table.""",
-        """  asr align talk.flac -o talk.png
-  asr align talk.flac --text "good morning" -o talk.TextGrid -o talk.json""",
-    )
-    parser.add_argument("audio", metavar="AUDIO", help="file, or - for stdin")
-    parser.add_argument("--text", help="what is said; it is brought to lower-case a to z")
-    add_model(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        dest="outputs",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="OUT",
-        help="file to write, several times if you like: .png .svg .pdf "
-        + " ".join(FORMATS.values()),
-    )
-    add_decoding(parser)
-    parser.set_defaults(run=_align)
 
 
 def _align(given: argparse.Namespace) -> int:
@@ -169,69 +76,10 @@ def _align(given: argparse.Namespace) -> int:
     )
 
 
-def _add_train(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "train",
-        "train a model from a config",
-        """Train as a TOML config says. Everything goes into the run folder; called again, training
-goes on where it stopped. The path of the finished model is printed.""",
-        """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
-  asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
-    )
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="a .toml file, see recipes/")
-    parser.add_argument("folder", type=Path, metavar="RUN_FOLDER", help="made if it is not there")
-    parser.add_argument(
-        "--data", type=Path, help="what the config's paths are relative to (default: its folder)"
-    )
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting that replaces the config's; may be repeated",
-    )
-    parser.set_defaults(run=_train)
-
-
 def _train(given: argparse.Namespace) -> int:
     from asr.commands.train import run
 
     return run(given.config, given.folder, given.data, given.overrides)
-
-
-def _add_evaluate(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "evaluate",
-        "measure a model's errors and speed on a manifest",
-        """Transcribe the utterances of a manifest, as transcribe would, and report word and
-character error rates, where the errors lie, and what decoding cost.""",
-        """  asr evaluate data/speech/manifest.jsonl
-  asr evaluate corpora/dev.jsonl --ids dev.txt --beam 8 --json > dev.json
-  asr evaluate data/speech/manifest.jsonl --speed 1.3""",
-    )
-    parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="JSON lines: audio, text")
-    add_model(parser)
-    parser.add_argument("--ids", type=Path, metavar="FILE", help="take these ids only, one a line")
-    parser.add_argument("--limit", type=count, metavar="N", help="take the first N only")
-    add_decoding(parser)
-    parser.add_argument(
-        "--speed",
-        type=speed,
-        default=1.0,
-        metavar="X",
-        help="play the audio X times faster first, 0.5 to 2: what fast speech costs",
-    )
-    parser.add_argument(
-        "--attention", action="store_true", help="report the health of the attention, too"
-    )
-    parser.add_argument("--json", action="store_true", help="report as JSON")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the hypotheses, JSON lines"
-    )
-    parser.set_defaults(run=_evaluate)
 
 
 def _evaluate(given: argparse.Namespace) -> int:
@@ -251,90 +99,10 @@ def _evaluate(given: argparse.Namespace) -> int:
     )
 
 
-def _add_score(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "score",
-        "count the errors between two files of transcripts",
-        """Compare hypotheses with references: two .jsonl files are paired by id (or by the name of
-the audio), two text files line by line. Texts are compared as they are.""",
-        """  asr score data/speech/manifest.jsonl hypotheses.jsonl --normalize
-  asr score reference.txt hypothesis.txt --worst 3""",
-    )
-    parser.add_argument("reference", type=Path, metavar="REF")
-    parser.add_argument("hypothesis", type=Path, metavar="HYP")
-    parser.add_argument(
-        "--normalize", action="store_true", help="bring both to lower-case a to z first"
-    )
-    parser.add_argument("--json", action="store_true", help="report as JSON")
-    parser.add_argument(
-        "--worst", type=count, default=10, metavar="N", help="draw so many (default: 10)"
-    )
-    parser.set_defaults(run=_score)
-
-
 def _score(given: argparse.Namespace) -> int:
     from asr.commands.score import run
 
     return run(given.reference, given.hypothesis, given.normalize, given.json, given.worst)
-
-
-def _add_prepare(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "prepare",
-        "make manifests of corpora, and check them",
-        "Make the manifests that train and evaluate read.",
-        """  asr prepare librispeech corpora manifests --subset dev-clean --download
-  asr prepare folder my_recordings my.jsonl
-  asr prepare check my.jsonl""",
-    )
-    kinds = parser.add_subparsers(metavar="WHAT", required=True)
-    _add_librispeech(kinds)
-
-    folder = add_command(
-        kinds,
-        "folder",
-        "of recordings with a .txt file beside each",
-        "Write the manifest of a folder; day/one.wav belongs to day/one.txt.",
-        "  asr prepare folder my_recordings my.jsonl",
-    )
-    folder.add_argument("audio", type=Path, metavar="DIR")
-    folder.add_argument("manifest", type=Path, metavar="MANIFEST", help="to write")
-    folder.set_defaults(run=_prepare_folder)
-
-    check = add_command(
-        kinds,
-        "check",
-        "a manifest and its audio",
-        "Print what is wrong with a manifest, one problem a line; the status is 2 if there is any.",
-        "  asr prepare check my.jsonl",
-    )
-    check.add_argument("manifest", type=Path, metavar="MANIFEST")
-    check.set_defaults(run=_prepare_check)
-
-
-def _add_librispeech(kinds: Any) -> None:
-    parser = add_command(
-        kinds,
-        "librispeech",
-        "LibriSpeech, or mini LibriSpeech",
-        "Write OUTPUT/SUBSET.jsonl for each subset of LibriSpeech.",
-        "  asr prepare librispeech corpora manifests --subset dev-clean --download",
-    )
-    parser.add_argument("root", type=Path, metavar="ROOT", help="the folder with LibriSpeech in it")
-    parser.add_argument("output", type=Path, metavar="OUTPUT", help="folder of the manifests")
-    parser.add_argument(
-        "--subset",
-        dest="subsets",
-        action="append",
-        metavar="NAME",
-        help="such as dev-clean; may be repeated (default: all that are there)",
-    )
-    parser.add_argument(
-        "--download", action="store_true", help="fetch the subsets that are missing"
-    )
-    parser.set_defaults(run=_prepare_librispeech)
 
 
 def _prepare_librispeech(given: argparse.Namespace) -> int:
@@ -355,28 +123,6 @@ def _prepare_check(given: argparse.Namespace) -> int:
     return run_check(given.manifest)
 
 
-def _add_translate(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "translate",
-        "translate text with the same attention",
-        """Translate texts, or the lines of a file, or those of stdin, with a model that
-recipes/fra_eng trains. The translations go to stdout, one line each.""",
-        """  asr translate -m runs/fra_eng/model "how are you ?"
-  asr translate -m runs/fra_eng/model --heat-map where.png "i am cold ."
-  asr translate -m runs/fra_eng/model -f jsonl < english.txt""",
-    )
-    parser.add_argument("texts", nargs="*", metavar="TEXT")
-    parser.add_argument("--file", type=Path, help="translate the lines of this file")
-    parser.add_argument("-m", "--model", metavar="DIR", help="folder of a translation model")
-    parser.add_argument("-f", "--format", choices=["text", "jsonl"], default="text")
-    parser.add_argument("--beam", type=count, default=4, metavar="N", help="width (default: 4)")
-    parser.add_argument(
-        "--heat-map", type=Path, metavar="OUT", help="draw where the decoder looked: .png .svg .pdf"
-    )
-    parser.set_defaults(run=_translate)
-
-
 def _translate(given: argparse.Namespace) -> int:
     from asr.commands.translate import run
 
@@ -388,3 +134,16 @@ def _translate(given: argparse.Namespace) -> int:
         beam=given.beam,
         heat_map=given.heat_map,
     )
+
+
+_COMMANDS = {
+    "transcribe": _transcribe,
+    "align": _align,
+    "train": _train,
+    "evaluate": _evaluate,
+    "score": _score,
+    "prepare_librispeech": _prepare_librispeech,
+    "prepare_folder": _prepare_folder,
+    "prepare_check": _prepare_check,
+    "translate": _translate,
+}

@@ -1,0 +1,93 @@
+"""What the arguments of the commands have in common: errors, help, options, kinds of values."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+FAILED = 2  # exit status
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Descriptions and examples as they stand, and room for the longest command."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with its errors on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(FAILED, f"asr: error: {message} (see {self.prog} --help)\n")
+
+
+def add_command(
+    commands: Any, name: str, summary: str, description: str, examples: str
+) -> argparse.ArgumentParser:
+    """Add a command, with its one-line summary, its description and its examples."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=f"examples:\n{examples}",
+        formatter_class=Help,
+        allow_abbrev=False,
+    )
+    return parser
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a speech model."""
+    parser.add_argument(
+        "-m", "--model", metavar="DIR", help="model folder (default: the English one shipped)"
+    )
+
+
+def add_decoding(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the search."""
+    parser.add_argument(
+        "--beam", type=count, metavar="N", help="width of the search, 1 is greedy (default: 8)"
+    )
+    parser.add_argument(
+        "--ctc-weight",
+        type=share,
+        metavar="W",
+        help="share of CTC in the score, 0 to 1 (default: 0)",
+    )
+
+
+def count(text: str) -> int:
+    """Read a whole number of at least 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a whole number of at least 1")
+    return number
+
+
+def _number(text: str, low: float, high: float, wanted: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not low <= number <= high:  # so that NaN fails it, too
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted {wanted}")
+    return number
+
+
+def share(text: str) -> float:
+    """Read a number from 0 to 1."""
+    return _number(text, 0, 1, "a number from 0 to 1")
+
+
+def speed(text: str) -> float:
+    """Read a factor from 0.5 to 2."""
+    return _number(text, 0.5, 2, "a number from 0.5 to 2")
+
+
+def seconds(text: str) -> float:
+    """Read a time from 1 s to an hour."""
+    return _number(text, 1, 3600, "seconds from 1 to 3600")

@@ -1,0 +1,381 @@
+"""The command line as a user meets it: what is printed where, and the exit status."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import soundfile
+from praatio import textgrid
+from tiny_model import write_tiny_model
+
+import asr
+from asr import cli
+from asr.audio.read import read
+from asr.corpora import read_manifest
+from asr.render.subtitles import parse_srt, parse_vtt
+
+ROOT = Path(__file__).parents[1]
+SPEECH = ROOT / "data" / "speech"
+FLAC = SPEECH / "5683-32866-0027.flac"
+TEXT = "a cold bright moon was shining with clear sharp lights and shadows"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_tiny_model(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Run a command: (status, stdout, stderr)."""
+
+    def call(*arguments: object) -> SimpleNamespace:
+        try:
+            status = cli.main([str(each) for each in arguments])
+        except SystemExit as left:
+            status = left.code
+        captured = capsys.readouterr()
+        return SimpleNamespace(status=status, out=captured.out, err=captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A second and a half of speech."""
+    path = tmp_path_factory.mktemp("clip") / "clip.wav"
+    soundfile.write(path, read(FLAC).samples[8000:32000], 16000)
+    return path
+
+
+def make_bad(folder: Path, kind: str) -> Path:
+    """A recording that something is wrong with."""
+    path = folder / f"{kind}.wav"
+    match kind:
+        case "missing":
+            pass
+        case "text":
+            path.write_text("not audio at all\n" * 50, "utf-8")
+        case "empty":
+            path.touch()
+        case "short":
+            soundfile.write(path, np.full(160, 0.1), 16000)
+        case "cut":
+            path = path.with_suffix(".flac")
+            path.write_bytes(FLAC.read_bytes()[:40_000])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "no such file"),
+        ("text", "text, not audio"),
+        ("empty", "the file is empty"),
+        ("short", "0.010 s of audio is too short to transcribe; at least 0.1 s is needed"),
+        ("cut", "ends early"),
+    ],
+)
+def test_a_bad_recording_is_one_line_and_status_2(
+    run, model: str, tmp_path: Path, kind: str, message: str
+) -> None:
+    path = make_bad(tmp_path, kind)
+    done = run("transcribe", path, "-m", model)
+    assert (done.status, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith(f"asr: error: {path}: ") and message in line
+
+
+def test_one_bad_recording_does_not_stop_the_others(
+    run, model: str, clip: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.wav").write_bytes(clip.read_bytes())
+    make_bad(folder, "empty")
+    (folder / "z.wav").write_bytes(clip.read_bytes())
+    done = run("transcribe", tmp_path / "no.wav", folder, "-m", model)
+    assert done.status == 2
+    assert len(done.out.splitlines()) == 2 and len(set(done.out.splitlines())) == 1
+    assert [line.split(": ")[2] for line in done.err.splitlines()] == [
+        str(tmp_path / "no.wav"),
+        str(folder / "empty.wav"),
+    ]
+
+
+def test_silence_noise_and_a_strange_recording(run, model: str, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    silence, noise, stereo = (tmp_path / f"{name}.wav" for name in ("silence", "noise", "stereo"))
+    soundfile.write(silence, np.zeros(80_000), 16000)
+    soundfile.write(noise, generator.normal(0, 0.1, 80_000), 16000)
+    speech = read(FLAC).samples[8000:32000:2]
+    soundfile.write(stereo, np.stack([speech, 0.3 * speech], 1), 8000)
+    done = run("transcribe", silence, noise, stereo, "-m", model)
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.split("\n")
+    assert lines[:2] == ["", ""] and lines[2] and lines[3] == ""
+
+
+def test_stdin_is_a_recording(run, model: str, clip: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(clip.read_bytes())))
+    piped = run("transcribe", "-", "-f", "jsonl", "-m", model)
+    plain = run("transcribe", clip, "-f", "jsonl", "-m", model)
+    assert piped.status == plain.status == 0
+    assert json.loads(piped.out) == json.loads(plain.out) | {"path": "-"}
+
+
+def test_jsonl_and_json_hold_all(run, model: str, clip: Path, tmp_path: Path) -> None:
+    lines = run("transcribe", clip, FLAC, "-f", "jsonl", "-m", model).out.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [record["path"] for record in records] == [str(clip), str(FLAC)]
+    assert set(records[0]) == {
+        *("path", "text", "duration", "log_probability", "stop_reason", "words")
+    }
+    assert set(records[0]["words"][0]) == {"word", "start", "end", "confidence"}
+    out = tmp_path / "all.json"
+    assert run("transcribe", clip, FLAC, "-o", out, "-m", model).out == ""
+    assert json.loads(out.read_text("utf-8")) == records
+
+
+def test_the_ending_chooses_the_format(run, model: str, clip: Path, tmp_path: Path) -> None:
+    outputs = {ending: tmp_path / f"x{ending}" for ending in (".txt", ".srt", ".vtt", ".TextGrid")}
+    for path in outputs.values():
+        assert run("transcribe", clip, "-o", path, "-m", model).status == 0
+    text = outputs[".txt"].read_text("utf-8").strip()
+    for parse, ending in ((parse_srt, ".srt"), (parse_vtt, ".vtt")):
+        cues = parse(outputs[ending].read_text("utf-8"))
+        assert " ".join(cue.text.replace("\n", " ") for cue in cues) == text
+    grid = textgrid.openTextgrid(str(outputs[".TextGrid"]), includeEmptyIntervals=False)
+    assert [each.label for each in grid.getTier("words").entries] == text.split()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("x.TextGrid", "x.srt", "x.txt", "x.vtt")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "nowhere/x.txt"], "nowhere/x.txt: cannot be written: No such file or directory"),
+        (["-o", "folder.txt"], "folder.txt: a folder"),
+        (["-o", "x.doc"], "the ending '.doc' names no format; wanted .txt .jsonl"),
+        (["more.wav", "-o", "x.srt"], "srt holds one recording, got 2"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_any_work(
+    run, clip: Path, tmp_path: Path, monkeypatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.txt").mkdir()
+    Path("more.wav").write_bytes(clip.read_bytes())
+    done = run("transcribe", clip, *arguments, "-m", "a model that is not there")
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err and len(done.err.splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.txt", "more.wav"]
+
+
+def test_an_older_output_outlives_a_failure(run, model: str, clip: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    out.write_text("older\n", "utf-8")
+    link = tmp_path / "link.txt"
+    link.symlink_to(out)
+    assert run("transcribe", make_bad(tmp_path, "text"), "-o", link, "-m", model).status == 2
+    assert out.read_text("utf-8") == "older\n"
+    assert len(list(tmp_path.iterdir())) == 3  # the two and the recording
+    assert run("transcribe", clip, "-o", link, "-m", model).status == 0
+    assert link.is_symlink() and out.read_text("utf-8") != "older\n"
+    assert len(list(tmp_path.iterdir())) == 3
+    assert run("transcribe", clip, "-f", "text", "-o", "/dev/null", "-m", model).status == 0
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["sing"], "invalid choice: 'sing'"),
+        (["transcribe"], "required: PATH"),
+        (["transcribe", "a", "--beam", "0"], "--beam: got '0', wanted a whole number"),
+        (["transcribe", "a", "--ctc-weight", "nan"], "got 'nan', wanted a number from 0 to 1"),
+        (["transcribe", "a", "-f", "doc"], "invalid choice: 'doc'"),
+        (["transcribe", "a", "--batch-seconds", "0"], "wanted seconds from 1 to 3600"),
+        (["evaluate", "a", "--speed", "3"], "wanted a number from 0.5 to 2"),
+        (["prepare"], "required: WHAT"),
+    ],
+)
+def test_wrong_arguments_are_one_line(run, arguments: list[str], message: str) -> None:
+    done = run(*arguments)
+    assert (done.status, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith("asr: error: ") and message in line and "--help" in line
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["transcribe", "align", "train", "evaluate", "score", "translate", "prepare"]
+    + [f"prepare {kind}" for kind in ("librispeech", "folder", "check")],
+)
+def test_every_command_explains_itself(run, command: str) -> None:
+    done = run(*command.split(), "--help")
+    assert done.status == 0
+    assert f"examples:\n  asr {command}" in done.out
+    assert f"asr {asr.__version__}\n" == run("--version").out
+
+
+def test_models_that_are_none(run, clip: Path, tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        done = run("transcribe", clip, "-m", place)
+        assert done.status == 2 and f"asr: error: {place}: not a model folder" in done.err
+
+
+def test_align_writes_all_its_formats(run, model: str, tmp_path: Path) -> None:
+    endings = ("png", "json", "TextGrid", "srt", "vtt", "ctm")
+    outputs = [tmp_path / f"x.{ending}" for ending in endings]
+    options = [each for path in outputs for each in ("-o", path)]
+    done = run("align", FLAC, "--text", TEXT.title() + "!", *options, "-m", model)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert outputs[0].read_bytes().startswith(b"\x89PNG")
+    record = json.loads(outputs[1].read_text("utf-8"))
+    assert record["text"] == TEXT
+    assert "".join(each["character"] for each in record["characters"]) == TEXT
+    (segment,) = record["segments"]
+    assert np.allclose(np.sum(segment["weights"], axis=1), 1, atol=0.01)
+    grid = textgrid.openTextgrid(str(outputs[2]), includeEmptyIntervals=False)
+    assert [each.label for each in grid.getTier("words").entries] == TEXT.split()
+    assert [line.split()[4] for line in outputs[5].read_text().splitlines()] == TEXT.split()
+    assert len(list(tmp_path.iterdir())) == len(endings)
+
+
+def test_align_prints_a_table(run, model: str) -> None:
+    done = run("align", FLAC, "--text", TEXT, "-m", model)
+    assert [line.split()[-1] for line in done.out.splitlines()[2:]] == TEXT.split()
+
+
+def test_align_of_silence_draws_an_empty_picture(run, model: str, tmp_path: Path) -> None:
+    silence = tmp_path / "silence.wav"
+    soundfile.write(silence, np.zeros(16000), 16000)
+    picture = tmp_path / "x.png"
+    assert run("align", silence, "-o", picture, "-m", model).status == 0
+    assert picture.stat().st_size > 0
+    done = run("align", silence, "--text", "one", "-o", picture, "-m", model)
+    assert done.status == 2 and "no speech" in done.err
+
+
+def test_evaluate_reports_and_its_hypotheses_score_the_same(
+    run, model: str, tmp_path: Path
+) -> None:
+    manifest, hypotheses = SPEECH / "manifest.jsonl", tmp_path / "h.jsonl"
+    chosen = tmp_path / "ids.txt"
+    chosen.write_text("5683-32866-0027\n672-122797-0000\n", "utf-8")
+    options = ["--ids", chosen, "-m", model, "--beam", "1", "--ctc-weight", "0"]
+    done = run("evaluate", manifest, *options, "--attention", "--output", hypotheses)
+    assert done.status == 0
+    for part in ("WER", "CER", "audio seconds a second", "CPU-seconds", "stopped by", "REF"):
+        assert part in done.out
+    figures = json.loads(run("evaluate", manifest, *options, "--json").out)
+    assert figures["failed"] == 0 and sum(figures["stop_reasons"].values()) == 2
+    assert figures["cost"]["audio_seconds"] == pytest.approx(4.755 + 4.07)
+    references = tmp_path / "r.jsonl"
+    lines = manifest.read_text("utf-8").splitlines()
+    kept = [line for line in lines if "5683-" in line or "672-" in line]
+    references.write_text("\n".join(kept), "utf-8")
+    scored = json.loads(run("score", references, hypotheses, "--normalize", "--json").out)
+    assert (scored["wer"], scored["cer"]) == (figures["wer"], figures["cer"])
+
+
+def test_evaluate_plays_faster_and_counts_what_failed(run, model: str, tmp_path: Path) -> None:
+    manifest = tmp_path / "m.jsonl"
+    rows = [
+        {"audio": str(FLAC), "text": TEXT, "duration": 4.755},
+        {"audio": "no.wav", "text": "one", "duration": 1.0},
+    ]
+    manifest.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    options = ["-m", model, "--beam", "1", "--ctc-weight", "0", "--speed", "1.25", "--json"]
+    done = run("evaluate", manifest, *options)
+    assert done.status == 2 and len(done.err.splitlines()) == 1 and "no such file" in done.err
+    figures = json.loads(done.out)
+    assert figures["failed"] == 1
+    assert figures["cost"]["audio_seconds"] == pytest.approx(4.755 / 1.25, abs=0.01)
+    assert run("evaluate", manifest, *options, "--limit", "1").status == 0
+
+
+def test_score_draws_the_worst(run, tmp_path: Path) -> None:
+    reference, hypothesis = tmp_path / "r.txt", tmp_path / "h.txt"
+    reference.write_text("one two three\nFour, five!\n", "utf-8")
+    hypothesis.write_text("one too three\nfour five\n", "utf-8")
+    assert "3 errors in 5 words" in run("score", reference, hypothesis).out
+    done = run("score", reference, hypothesis, "--normalize")
+    assert (
+        done.status == 0 and "1 errors in 5 words" in done.out and "HYP: one too three" in done.out
+    )
+    hypothesis.write_text("one\n", "utf-8")
+    done = run("score", reference, hypothesis)
+    assert done.status == 2 and len(done.err.splitlines()) == 1
+
+
+def test_prepare_folder_then_check(run, clip: Path, tmp_path: Path) -> None:
+    folder, manifest = tmp_path / "own", tmp_path / "own.jsonl"
+    folder.mkdir()
+    for name in ("one", "two"):
+        (folder / f"{name}.wav").write_bytes(clip.read_bytes())
+    (folder / "one.txt").write_text("Good morning!", "utf-8")
+    done = run("prepare", "folder", folder, manifest)
+    assert done.status == 0 and "1 utterances" in done.out
+    assert "without a .txt" in done.err and "two.wav" in done.err
+    assert [each.text for each in read_manifest(manifest)] == ["good morning"]
+    assert run("prepare", "check", manifest).status == 0
+    (folder / "one.wav").unlink()
+    done = run("prepare", "check", manifest)
+    assert done.status == 2 and f"{manifest}:1: no such audio file" in done.out
+
+
+def test_mistakes_of_the_other_commands_are_one_line(run, model: str, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text("[data]\ntrain = []\ndev = 'd.jsonl'\n", "utf-8")
+    for arguments, message in [
+        (["train", tmp_path / "no.toml", tmp_path / "r"], "cannot read the config"),
+        (["train", config, tmp_path / "r", "--set", "training.stps=1"], "did you mean steps"),
+        (["evaluate", tmp_path / "no.jsonl", "-m", model], "cannot read"),
+        (["prepare", "librispeech", tmp_path, tmp_path], "no subset of LibriSpeech"),
+        (["translate", "hello"], "--model DIR"),
+        (["translate", "hello", "-m", model], "a model for speech"),
+        (["translate", "a", "b", "--heat-map", "x.png", "-m", model], "one text, got 2"),
+    ]:
+        done = run(*arguments)
+        assert (done.status, done.out) == (2, "")
+        assert message in done.err and len(done.err.splitlines()) == 1
+    assert not (tmp_path / "r").exists()
+
+
+def test_an_interruption_is_quiet(run, monkeypatch) -> None:
+    def interrupt(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cli._COMMANDS, "score", interrupt)
+    done = run("score", "a", "b")
+    assert (done.status, done.out, done.err) == (130, "", "")
+
+
+@pytest.mark.parametrize(("target", "status", "lines"), [("closed", 141, 0), ("/dev/full", 2, 1)])
+def test_output_that_cannot_be_taken(tmp_path: Path, target: str, status: int, lines: int) -> None:
+    if target == "closed":
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(target, os.O_WRONLY)
+    text = tmp_path / "t.txt"
+    text.write_text("one\n" * 3, "utf-8")
+    command = [sys.executable, "-m", "asr", "score", str(text), str(text)]
+    # Buffered, as it is for users: what is written at the very end must not fail once more.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+    )
+    os.close(writer)
+    assert done.returncode == status
+    assert len(done.stderr.splitlines()) == lines

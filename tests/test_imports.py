@@ -1,0 +1,147 @@
+"""Imports go one way, and starting up is quick: read from the source, and measured."""
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "asr"
+HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer", "tqdm")
+
+# Room → what of asr it may import besides itself. A name stands for the module and all below it.
+BASE = {"asr.errors", "asr.settings"}
+SOUND = {"asr.audio"}
+TEXT = {"asr.text"}
+MODELS = {"asr.models", "asr.attention"}
+SEARCH = {"asr.search"}
+FIGURES = {"asr.scoring", "asr.render"}
+ALLOWED = {
+    "asr.errors": set(),
+    "asr.settings": {"asr.errors"},
+    "asr.attention": set(),
+    "asr.audio": {"asr.errors"},
+    "asr.text": {"asr.errors"},
+    "asr.models": {"asr.attention", *BASE},
+    "asr.search": MODELS | TEXT | BASE,
+    "asr.scoring": {"asr.render.tables", *BASE},
+    "asr.render": BASE,
+    "asr.corpora": SOUND | TEXT | BASE,
+    "asr.training": MODELS | SEARCH | SOUND | TEXT | FIGURES | {"asr.corpora"} | BASE,
+    "asr.align": MODELS | SEARCH | TEXT | BASE | {"asr.render.subtitles"},
+    "asr.transcript": {"asr.render.subtitles"},
+    "asr.pieces": SOUND,
+    "asr.decoding": MODELS
+    | SEARCH
+    | SOUND
+    | TEXT
+    | BASE
+    | {"asr.align", "asr.pieces", "asr.transcript", "asr.render.subtitles"},
+    "asr.recognizer": SOUND | TEXT | BASE | {"asr.decoding", "asr.pieces", "asr.transcript"},
+    "asr.translator": MODELS | SEARCH | TEXT | BASE | {"asr.corpora", "asr.render.picture"},
+    "asr.commands": {"asr"},
+    "asr.cli": {"asr.commands", *BASE},
+    "asr.__main__": {"asr.cli"},
+}
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(file): file for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """All that a module imports, at its top or later; `from a import b` is a.b if that is one."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{module}: relative imports are not used here"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
+    return frozenset(found)
+
+
+def lies_in(module: str, room: str) -> bool:
+    return module == room or module.startswith(f"{room}.")
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "asr"])
+def test_imports_only_what_its_room_may(module: str) -> None:
+    room = ".".join(module.split(".")[:2])
+    assert room in ALLOWED, f"{room} is new: say in this test what it may import"
+    for imported in imports(module):
+        if lies_in(imported, "asr") and not lies_in(imported, room):
+            assert any(lies_in(imported, each) for each in ALLOWED[room]), f"{module} ← {imported}"
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if lies_in(name, "asr.attention")])
+def test_attention_imports_torch_alone(module: str) -> None:
+    roots = {imported.split(".")[0] for imported in imports(module)}
+    assert roots - set(sys.stdlib_module_names) <= {"torch", "asr"}
+
+
+def test_nothing_imports_the_command_line() -> None:
+    importers = [name for name in MODULES if any(lies_in(one, "asr.cli") for one in imports(name))]
+    assert importers == ["asr.__main__"]
+
+
+def test_torchaudio_is_imported_in_one_place() -> None:
+    holders = [name for name in MODULES if "torchaudio" in MODULES[name].read_text("utf-8")]
+    assert holders == ["asr.corpora.librispeech"]
+
+
+def test_there_are_no_cycles() -> None:
+    # The package itself hands names on lazily; below it, even imports inside functions count.
+    graph = {name: {one for one in imports(name) if one in MODULES} for name in MODULES}
+    graph["asr"] = set()
+    while leaves := [name for name, needed in graph.items() if not needed]:
+        for leaf in leaves:
+            del graph[leaf]
+        graph = {name: needed - set(leaves) for name, needed in graph.items()}
+    assert not graph, f"a cycle within {sorted(graph)}"
+
+
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [
+        ("import asr", 0.2),
+        ("from asr.cli import main; main(['--help'])", 0.5),
+        ("from asr.cli import main; main(['evaluate', '--help'])", 0.5),
+        ("from asr.cli import main; main(['--version'])", 0.5),
+        ("from asr.cli import main; main(['transcribe', 'a.wav', '--beam', 'x'])", 0.5),
+    ],
+)
+def test_starts_quickly_and_without_heavy_libraries(code: str, limit: float) -> None:
+    script = f"""
+import sys, time
+start = time.process_time()  # not the clock's: other work on this machine is not ours
+try:
+    {code}
+except SystemExit:
+    pass
+print(time.process_time() - start, [name for name in {HEAVY} if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    seconds, heavy = done.stdout.splitlines()[-1].split(" ", 1)
+    assert heavy == "[]"
+    assert float(seconds) < limit
+
+
+def test_names_of_the_package_are_there() -> None:
+    import asr
+
+    assert set(asr.__all__) <= set(dir(asr))
+    for name in asr.__all__:
+        assert getattr(asr, name).__module__ == asr._HOMES[name]
+    with pytest.raises(AttributeError, match="no attribute 'transcribe'"):
+        asr.transcribe  # noqa: B018

@@ -1,0 +1,48 @@
+"""A model folder for tests: random weights, small enough to decode in no time."""
+
+from pathlib import Path
+
+import torch
+
+from asr.audio.features import Normalizer
+from asr.models.checkpoint import save_folder
+from asr.models.seq2seq import build_speech_model
+from asr.models.settings import (
+    AcousticSettings,
+    AttentionSettings,
+    CTCSettings,
+    DecoderSettings,
+    SpeechSettings,
+)
+from asr.settings import to_table
+from asr.text.vocabulary import Vocabulary
+
+
+def write_tiny_model(folder: Path, ctc: bool = True, silence_mask: bool = False) -> Path:
+    """Write a speech model that babbles, and return its folder."""
+    settings = SpeechSettings(
+        encoder=AcousticSettings(channels=4, state_size=12, layers=2),
+        attention=AttentionSettings(size=8, location_features=2, silence_mask=silence_mask),
+        decoder=DecoderSettings(embedding_size=8, state_size=12, readout_size=8),
+        ctc=CTCSettings(subframes=2 if ctc else 0),
+    )
+    vocabulary = Vocabulary.characters()
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = build_speech_model(settings, len(vocabulary))
+        for parameter in model.parameters():  # far enough from 0 to tell sounds apart
+            torch.nn.init.normal_(parameter, std=0.5)
+    normalizer = Normalizer(settings.features.mels, settings.features.utterance_mean)
+    normalizer.std.fill_(3.0)
+    state = model.state_dict()
+    state |= {f"normalizer.{name}": value for name, value in normalizer.state_dict().items()}
+    save_folder(
+        folder,
+        task="speech",
+        model=to_table(settings),
+        vocabularies={"vocabulary": vocabulary.to_json()},
+        state=state,
+        notes={},
+        half=True,
+    )
+    return folder
