@@ -1,0 +1,94 @@
+"""The model in the package, on real recordings that it was not trained on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+import asr
+from asr.corpora import read_manifest
+from asr.recognizer import SHIPPED
+from asr.scoring import health
+from asr.scoring.words import ErrorCounts, count_characters
+
+SPEECH = Path(__file__).parents[1] / "data" / "speech"
+MOST_BYTES = 25_000_000
+# On these six recordings the model makes about half as many errors as this allows.
+HIGHEST_CER = 0.45
+
+
+@pytest.fixture(scope="module")
+def recognizer():
+    return asr.load()
+
+
+@pytest.fixture(scope="module")
+def spoken(recognizer):
+    utterances = read_manifest(SPEECH / "manifest.jsonl")
+    return utterances, recognizer.transcribe([each.audio for each in utterances])
+
+
+def test_model_folder_is_small_enough_and_says_where_it_comes_from():
+    weights = SHIPPED / "model.safetensors"
+    assert weights.stat().st_size <= MOST_BYTES
+    card = (SHIPPED / "README.md").read_text()
+    for word in ("WER", "LibriSpeech", "CC BY 4.0", "asr train", "speechocean762"):
+        assert word in card
+    assert json.loads((SHIPPED / "config.json").read_text())["task"] == "speech"
+
+
+def test_it_makes_far_fewer_errors_than_chance_and_does_not_run_away(spoken):
+    errors = ErrorCounts()
+    for utterance, transcript in zip(*spoken, strict=True):
+        errors += count_characters(utterance.text, transcript.text)
+        assert len(transcript.text) <= 1.5 * len(utterance.text)
+        assert transcript.stop_reason == "eos"
+    assert errors.rate < HIGHEST_CER
+
+
+def test_its_attention_runs_along_the_diagonal(spoken):
+    _, transcripts = spoken
+    measured = [health.measure(torch.from_numpy(transcript.weights)) for transcript in transcripts]
+    assert health.aggregate(measured).total.mean.diagonal > 0.95
+
+
+def test_a_recording_alone_reads_as_in_a_batch(recognizer, spoken):
+    utterances, transcripts = spoken
+    for utterance, transcript in list(zip(utterances, transcripts, strict=True))[:2]:
+        alone = recognizer.transcribe(utterance.audio)
+        assert alone.text == transcript.text
+        assert alone.log_probability == pytest.approx(transcript.log_probability, abs=1e-2)
+
+
+def test_word_times_follow_the_sound(recognizer):
+    """The showcase sentence starts after 0.3 s of quiet and ends 0.3 s before the file does."""
+    text = "a cold bright moon was shining with clear sharp lights and shadows"
+    words = recognizer.align(SPEECH / "5683-32866-0027.flac", text).words
+    assert [word.text for word in words] == text.split()
+    assert 0.1 < words[0].start < 0.5 and 4.1 < words[-1].end < 4.7
+    shining = words[5]
+    assert shining.start == pytest.approx(1.75, abs=0.15)  # where the hiss of "sh" begins
+
+
+@pytest.mark.parametrize("kind", ["digital silence", "faint hum", "white noise", "loud hum"])
+def test_without_speech_there_are_no_words(recognizer, kind):
+    random = np.random.default_rng(0)
+    seconds = np.arange(5 * 16_000) / 16_000
+    samples = {
+        "digital silence": np.zeros(len(seconds)),
+        "faint hum": 1e-4 * np.sin(2 * np.pi * 50 * seconds),
+        "white noise": 0.1 * random.standard_normal(len(seconds)),
+        "loud hum": 0.3 * np.sin(2 * np.pi * 100 * seconds),
+    }[kind]
+    transcript = recognizer.transcribe(samples.astype(np.float32), rate=16_000)
+    assert transcript.text == ""
+
+
+def test_eight_kilohertz_stereo_still_reads(recognizer, tmp_path):
+    samples, rate = soundfile.read(SPEECH / "5683-32866-0027.flac")
+    stereo = np.stack([samples, samples], axis=1)[:: rate // 8000]
+    soundfile.write(tmp_path / "phone.wav", stereo, 8000)
+    assert len(recognizer.transcribe(tmp_path / "phone.wav").text) > 20
