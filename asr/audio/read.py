@@ -195,9 +195,11 @@ def _check_complete(sound: soundfile.SoundFile, file: BinaryIO, name: str) -> No
 def _last_page_is_whole(file: BinaryIO) -> bool:
     """Whether an Ogg file holds all that its last page announces (RFC 3533, section 6)."""
     largest_page = 27 + 255 + 255 * 255  # header, table of segments, segments
+    place = file.tell()  # libsndfile reads on from here
     length = file.seek(0, os.SEEK_END)
     file.seek(max(0, length - largest_page))
     tail = file.read()
+    file.seek(place)
     start = tail.rfind(b"OggS")
     if start < 0 or len(tail) < start + 27:
         return start < 0  # no page begun: something else follows the audio

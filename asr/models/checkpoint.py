@@ -9,7 +9,7 @@ from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from asr.errors import UserError
@@ -53,7 +53,7 @@ def save_folder(
     for name, content in vocabularies.items():
         (path / f"{name}.json").write_text(content, "utf-8")
     kept = {name: _stored(value, half) for name, value in state.items()}
-    save_file(kept, str(path / WEIGHTS))
+    (path / WEIGHTS).write_bytes(save(kept))
 
 
 def read_folder(path: Path, task: str) -> ModelFolder:

@@ -49,6 +49,11 @@ def _check_manifests(config: SpeechConfig, data: Path) -> None:
 
     symbols = Vocabulary.characters().inventory
     for manifest in (*(each.manifest for each in config.data.train), config.data.dev):
+        if not (data / manifest).is_file():
+            raise UserError(
+                f"{data / manifest}: no such manifest; --data names the folder that the config's "
+                f"paths are relative to"
+            )
         require_clean(data / manifest, symbols)
 
 

@@ -114,6 +114,11 @@ def test_data_is_checked_before_training(tones, tmp_path):
         run(CONFIG, tmp_path / "run", tones, ['data.train=[{manifest="broken.jsonl"}]'])
 
 
+def test_a_missing_manifest_says_what_data_means(tmp_path):
+    with pytest.raises(UserError, match=r"train\.jsonl: no such manifest; --data"):
+        run(CONFIG, tmp_path / "run", tmp_path)
+
+
 def test_the_learning_rate_rises_stays_and_falls():
     settings = TrainingSettings(steps=100, rate=2.0, warmup_steps=10, decay_share=0.5)
     rates = [loop.rate_at(step, settings) for step in range(101)]
