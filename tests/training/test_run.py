@@ -130,5 +130,4 @@ def test_tones_are_learnt(tones, tmp_path):
     run(CONFIG, tmp_path, tones, ["training.steps=260", "training.validate_every=130"])
     last = records(tmp_path, "dev")[-1]
     assert last["cer"] < 30 and last["diagonal"] > 0.8
-    assert last["cer"] < records(tmp_path, "dev")[0]["cer"]
-    assert (tmp_path / "alignments").glob("*.png")
+    assert len(list((tmp_path / "alignments").glob("*.png"))) == 2
