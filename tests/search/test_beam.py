@@ -15,10 +15,10 @@ from asr.search import (
     beam_search,
     greedy,
 )
-from asr.text.vocabulary import EOS
+from asr.text.vocabulary import BLANK, EOS
 
 SIZE, LIMIT = 5, 4  # vocabulary with blank and end-of-sentence, longest text
-EXHAUSTIVE = BeamSettings(size=(SIZE - 2) ** LIMIT, end_threshold=None, width=math.inf, guard=None)
+EXHAUSTIVE = BeamSettings(size=(SIZE - 1) ** LIMIT, end_threshold=None, width=math.inf, guard=None)
 
 
 def alone(memory, row):
@@ -192,7 +192,16 @@ def test_end_threshold_bars_an_unlikely_end(toys):
     assert len(held.tokens) == LIMIT and held.stop_reason == "length"
 
 
-def test_utterances_stop_when_nothing_can_beat_what_has_ended(toys):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        BeamSettings(size=3),
+        BeamSettings(size=3, width=math.inf, end_threshold=None),
+        BeamSettings(size=3, width=1.0, end_threshold=None, length_exponent=1.0),
+        BeamSettings(size=3, width=7.0, end_threshold=None, length_bonus=0.01),
+    ],
+)
+def test_utterances_stop_when_nothing_can_beat_what_has_ended(toys, settings):
     script = [(3 + step % 7, step) for step in range(40)]
     memory = toys.scripted_memory(*(script[:length] for length in (3, 4, 39)))
     decoder = toys.ScriptedDecoder()
@@ -203,9 +212,56 @@ def test_utterances_stop_when_nothing_can_beat_what_has_ended(toys):
         return step(token, state, memory)
 
     decoder.step = counted
-    found = beam_search(decoder, memory, torch.tensor([100] * 3), BeamSettings(size=3))
+    found = beam_search(decoder, memory, torch.tensor([100] * 3), settings)
     assert [len(each[0].tokens) for each in found] == [3, 4, 39]
     assert seen == [(3, 1)] + [(3, 3)] * 4 + [(1, 3)] * 35
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("bonus", [-0.3, 0.0, 0.3, 2.0])
+def test_bound_is_above_all_that_may_follow(exponent, bonus):
+    settings = BeamSettings(length_exponent=exponent, length_bonus=bonus)
+    for total in (-20.0, -3.0, -0.1, 0.0):
+        for length in (0, 4, 9):
+            bound = settings.bound(total, length, limit=12)
+            for longer in range(length, 13):
+                assert bound >= settings.rank(total, longer) - 1e-12
+                assert bound >= settings.rank(total - 1, longer)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_limit_ends_a_text_by_length_unless_it_ends_there_itself(toys, size):
+    memory = toys.scripted_memory([(3, 0), (4, 1), (EOS, 2)], [(3, 0), (4, 1), (5, 2), (6, 2)])
+    settings = BeamSettings(size=size)
+    (itself,), (cut,) = beam_search(toys.ScriptedDecoder(), memory, torch.tensor([2, 2]), settings)
+    assert (itself.tokens, itself.stop_reason) == ([3, 4], "eos")
+    assert (cut.tokens, cut.stop_reason) == ([3, 4], "length")
+    assert cut.weights.argmax(-1).tolist() == [0, 1, 2]
+
+
+class Indifferent:
+    """A scorer to which all tokens are the same, the blank too."""
+
+    weight, shares = 1.0, True
+
+    def start(self, batch):
+        return torch.zeros(batch, 1, SIZE)
+
+    def scores(self, state):
+        return state
+
+    def advance(self, state, parents, tokens):
+        return state[:, :1].expand(-1, parents.size(1), -1)
+
+
+def test_blank_is_never_said_whatever_a_scorer_thinks(toys):
+    memory = toys.table_memory(2, SIZE, LIMIT)
+    found = beam_search(
+        toys.TableDecoder(), memory, torch.tensor([4, 4]), EXHAUSTIVE, [Indifferent()], best=500
+    )
+    texts = 1 + 3 + 9 + 27 + 81
+    assert [len(each) for each in found] == [texts, texts]
+    assert all(BLANK not in one.tokens for each in found for one in each)
 
 
 def test_memory_is_shared_by_the_beam(toys):

@@ -38,8 +38,9 @@ def test_copies_are_cut_to_one_sooner_when_attention_stands(toys, text, places_a
 
 def test_attention_that_jumps_back_counts_as_standing(toys):
     text = [3, 4, 5, 6, 7]
-    script = [(token, 10 + place) for _ in range(4) for place, token in enumerate(text)]
-    assert search(toys, [*script, (1, 19)], OFF).tokens == text
+    back = [20, 14, 14, 3]  # where each copy starts to look
+    script = [(token, start + place) for start in back for place, token in enumerate(text)]
+    assert search(toys, script, OFF).tokens == text
 
 
 def test_text_that_only_partly_repeats_is_left(toys):
@@ -66,6 +67,20 @@ def test_beam_prefers_texts_that_end(toys, size):
     assert reasons[0] == "eos" and "repeat" in reasons
     assert reasons == sorted(reasons)  # "eos" before "repeat", though the loop scored better
     assert found[0].score < max(each.score for each in found)
+
+
+def test_every_hypothesis_of_a_beam_is_watched(toys):
+    strict = RepeatGuard(longest_period=3, standing_repeats=2, moving_repeats=3, sitting=3)
+    decoder, memory = toys.real(6, 12, seed=1)
+    settings = BeamSettings(size=6, guard=strict, end_threshold=None)
+    found = beam_search(decoder, memory, torch.full((6,), 30), settings, best=40)
+    reasons = [each.stop_reason for hypotheses in found for each in hypotheses]
+    assert {"eos", "repeat"} <= set(reasons)
+    for hypothesis in (each for hypotheses in found for each in hypotheses):
+        state = strict.start(1, torch.device("cpu"))
+        for token, weights in zip(hypothesis.tokens, hypothesis.weights, strict=False):
+            state, excess = strict.advance(state, torch.tensor([[token]]), weights[None, None])
+            assert not excess.any()
 
 
 def test_no_guard_goes_on_to_the_limit(toys):
