@@ -114,6 +114,29 @@ def test_data_is_checked_before_training(tones, tmp_path):
         run(CONFIG, tmp_path / "run", tones, ['data.train=[{manifest="broken.jsonl"}]'])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["model.attention.silence_mask=true", "data.noise='dev.jsonl'", "augment.noise_share=1.0"],
+        ["model.attention.window_back=4", "model.attention.window_ahead=9"],
+        ["model.attention.kind=scaled_dot", "loss.coverage=0.1", "loss.entropy=0.1"],
+        ["model.ctc.subframes=0", "loss.ctc=0.0", "training.precision=bf16"],
+        ["training.accumulate=2", "batches.size=6"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_options_train(tones, tmp_path, options):
+    run(CONFIG, tmp_path, tones, [*TINY, "training.steps=4", *options])
+    losses = [each["loss"] for each in records(tmp_path, "train")]
+    assert len(losses) == 2 and all(0 < loss < 20 for loss in losses)
+
+
+def test_training_stops_when_patience_is_out(tones, tmp_path):
+    plan = [*TINY, "training.steps=400", "training.rate=1e-9", "training.patience=2"]
+    run(CONFIG, tmp_path, tones, plan)
+    assert [each["step"] for each in records(tmp_path, "dev")] == [4, 8, 12]
+
+
 def test_a_missing_manifest_says_what_data_means(tmp_path):
     with pytest.raises(UserError, match=r"train\.jsonl: no such manifest; --data"):
         run(CONFIG, tmp_path / "run", tmp_path)
