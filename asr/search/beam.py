@@ -24,7 +24,7 @@ from asr.search.hypothesis import (
 )
 from asr.search.pool import Pool, StepReport
 from asr.search.scorers import Scorer, ScorerState
-from asr.search.settings import DEFAULT_SETTINGS, BeamSettings
+from asr.search.settings import BeamSettings
 from asr.text.vocabulary import BLANK, EOS
 
 
@@ -44,7 +44,7 @@ def beam_search(
     decoder: Decoder,
     memory: Memory,
     limits: Tensor,
-    settings: BeamSettings = DEFAULT_SETTINGS,
+    settings: BeamSettings = BeamSettings(),
     scorers: Sequence[Scorer] = (),
     best: int = 1,
 ) -> list[list[Hypothesis]]:

@@ -55,6 +55,3 @@ class BeamSettings:
         steps = (limit if best < 0 else length) + 1  # what is negative gains by length
         divisor: float = steps**self.length_exponent
         return best / divisor
-
-
-DEFAULT_SETTINGS = BeamSettings()

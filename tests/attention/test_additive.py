@@ -46,7 +46,7 @@ def loops(attention, query, values, places, previous, cumulative):
     for place, energy in zip(places, energies, strict=True):
         weights[place] = math.exp(energy) / total
     context = sum(weights[place] * values[place] for place in places)
-    return context, weights
+    return context, weights, torch.stack(energies)
 
 
 @pytest.mark.parametrize("location_features", [0, 3])
@@ -59,10 +59,11 @@ def test_agrees_with_the_equations_written_as_loops(location_features):
     previous = Alignment(past / past.sum(-1, keepdim=True), 2 * past)
     with torch.no_grad():
         context, alignment = attention(query, memory, previous)
+        energies = attention.energies(query, memory, previous)
         for utterance in range(2):
             places = torch.nonzero(given.mask[utterance]).flatten().tolist()
             for hypothesis in range(3):
-                wanted_context, wanted = loops(
+                wanted_context, wanted, wanted_energies = loops(
                     attention,
                     query[utterance, hypothesis],
                     given.values[utterance],
@@ -72,6 +73,7 @@ def test_agrees_with_the_equations_written_as_loops(location_features):
                 )
                 torch.testing.assert_close(alignment.weights[utterance, hypothesis], wanted)
                 torch.testing.assert_close(context[utterance, hypothesis], wanted_context)
+                torch.testing.assert_close(energies[utterance, hypothesis, places], wanted_energies)
     torch.testing.assert_close(
         alignment.cumulative, previous.cumulative + alignment.weights, msg="cumulative"
     )
