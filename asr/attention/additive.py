@@ -61,8 +61,9 @@ class AdditiveAttention(EnergyAttention):
         hidden = memory.keys[:, None] + self.query(query)[:, :, None]  # (B, N, T, A)
         if self.location is not None:
             hidden = hidden + self._location_term(previous)
-        # tanh(x) = 2σ(2x) − 1: torch's σ takes a tenth of the time of its tanh on a CPU.
-        energies: Tensor = torch.sigmoid(2 * hidden) @ (2 * self.energy) - self.energy.sum()
+        # tanh(x) = 2σ(2x) − 1: torch's σ takes a tenth of the time of its tanh on a CPU. In
+        # place, since fresh memory of this size costs more than the sum.
+        energies: Tensor = hidden.mul_(2).sigmoid_() @ (2 * self.energy) - self.energy.sum()
         return energies
 
     def _location_term(self, previous: Alignment) -> Tensor:
