@@ -1,6 +1,7 @@
 """The model in the package, on real recordings that it was not trained on."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from asr.recognizer import SHIPPED
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters
 
-SPEECH = Path(__file__).parents[1] / "data" / "speech"
+ROOT = Path(__file__).parents[1]
+SPEECH = ROOT / "data" / "speech"
 MOST_BYTES = 25_000_000
 # On these six recordings the model makes about half as many errors as this allows.
 HIGHEST_CER = 0.45
@@ -38,6 +40,22 @@ def test_model_folder_is_small_enough_and_says_where_it_comes_from():
     for word in ("WER", "LibriSpeech", "CC BY 4.0", "asr train", "speechocean762"):
         assert word in card
     assert json.loads((SHIPPED / "config.json").read_text())["task"] == "speech"
+
+
+def test_readme_names_files_that_are_there_and_the_command_that_ci_runs():
+    readme = (ROOT / "README.md").read_text()
+    for name in re.findall(r"(?:data|tests|recipes|asr)/[\w./-]+\w", readme):
+        assert (ROOT / name).exists(), name
+    script = (ROOT / ".ci" / "run").read_text()
+    for part in ("pip", "install -q -c constraints.txt -e '.[dev]'", "tests/check.py"):
+        assert part in readme and part in script
+
+
+def test_readme_s_python_runs(monkeypatch, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    exec(code, {})  # the four lines, as a reader would paste them
+    assert "shining" in capsys.readouterr().out
 
 
 def test_it_makes_far_fewer_errors_than_chance_and_does_not_run_away(spoken):
