@@ -11,7 +11,15 @@ from asr.attention.energies import EnergyAttention
 from asr.attention.masks import Window
 
 
-class DotAttention(EnergyAttention):
+class _ProductAttention(EnergyAttention):
+    """Energies that are products of the query itself with the keys."""
+
+    def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
+        """Return s · k_j: query (B, N, H) → (B, N, T); keys are of the query's size."""
+        return query @ memory.keys.transpose(1, 2)
+
+
+class DotAttention(_ProductAttention):
     """e_j = s · h_j: no parameters, so states and annotations must be of one size.
 
     Source: Luong et al. 2015, eq. (8), "dot".
@@ -35,12 +43,8 @@ class DotAttention(EnergyAttention):
         """Take the annotations (B, T, E) themselves as keys."""
         return Memory(annotations.values, annotations.mask, annotations.values)
 
-    def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
-        """Return s · h_j: query (B, N, E) → (B, N, T)."""
-        return query @ memory.keys.transpose(1, 2)
 
-
-class GeneralAttention(EnergyAttention):
+class GeneralAttention(_ProductAttention):
     """e_j = sᵀ W h_j. Source: Luong et al. 2015, eq. (8), "general"."""
 
     def __init__(
@@ -56,10 +60,6 @@ class GeneralAttention(EnergyAttention):
     def prepare(self, annotations: Annotations) -> Memory:
         """Make the keys W h_j: annotations (B, T, E) → memory with keys (B, T, H)."""
         return Memory(annotations.values, annotations.mask, self.key(annotations.values))
-
-    def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
-        """Return sᵀ W h_j: query (B, N, H) → (B, N, T)."""
-        return query @ memory.keys.transpose(1, 2)
 
 
 class ScaledDotAttention(EnergyAttention):
