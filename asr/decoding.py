@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from asr import align
@@ -21,10 +23,10 @@ from asr.errors import UserError
 from asr.models.checkpoint import LANGUAGE_MODEL, load_weights, read_folder
 from asr.models.seq2seq import SpeechModel, build_speech_model
 from asr.models.settings import SpeechSettings
-from asr.pieces import Piece, pad
+from asr.pieces import Piece, pad, slowed
 from asr.render.subtitles import Span
 from asr.search.beam import beam_search
-from asr.search.greedy import greedy
+from asr.search.greedy import ctc_greedy, greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
 from asr.search.scorers import CTCPrefixScorer, LanguageModelScorer, Scorer
@@ -33,6 +35,9 @@ from asr.search.word_model import WordModel
 from asr.settings import from_table
 from asr.text.vocabulary import Vocabulary
 from asr.transcript import Segment
+
+SLOWEST = 0.7  # to which speech that is too fast is slowed down
+SHORTEST_SPEECH = 0.2  # seconds; in less there is no rate of letters to speak of
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class DecodingSettings:
     ctc_weight: share of CTC in the score, 0 to 1; of no effect where a model has no CTC head.
     lm_weight: factor of the language model's score; of no effect where a model has none.
     lm_bonus: nats for each character beside a language model, to which every word is a cost.
+    fastest: letters in a second of speech; a piece in which CTC reads more is slowed down to about
+        as many before it is decoded, to `SLOWEST` of its speed at most. 0 leaves all as it is.
     batch_seconds: of padded audio decoded at once. segment_seconds: longest piece of a recording.
     """
 
@@ -50,6 +57,7 @@ class DecodingSettings:
     ctc_weight: float = 0.2
     lm_weight: float = 0.6
     lm_bonus: float = 0.2
+    fastest: float = 13.5
     batch_seconds: float = 60.0
     segment_seconds: float = 20.0
 
@@ -58,17 +66,23 @@ class DecodingSettings:
             raise UserError(f"CTC weight {self.ctc_weight}: wanted 0 to 1")
         if not 0 <= self.lm_weight < float("inf"):
             raise UserError(f"language model weight {self.lm_weight}: wanted 0 or more")
+        if not self.fastest >= 0:
+            raise UserError(f"fastest speech of {self.fastest} letters a second: wanted 0 or more")
         if not self.batch_seconds > 0:
             raise UserError(f"batches of {self.batch_seconds} s: wanted more than 0")
 
 
 class _Encoded(NamedTuple):
-    """A batch before its search. annotations: (B,), how many each utterance has."""
+    """A batch before its search.
+
+    annotations: (B,), how many each utterance has. paces: of each, see `slowed`.
+    """
 
     memory: Memory
     annotations: Tensor
     limits: Tensor  # (B,) characters
     ctc_log_probs: Tensor | None  # (B, T·subframes, V)
+    paces: Sequence[float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,16 +148,16 @@ class LoadedModel:
         spoken = [index for index, piece in enumerate(pieces) if not piece.is_silent]
         if not spoken:
             return found
-        encoded = self._encode([pieces[index] for index in spoken])
+        encoded = self._encode_paced([pieces[index] for index in spoken], decoding.fastest)
         hypotheses = self._search(encoded, decoding)
         for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
             found[index] = self._segment(pieces[index], encoded, row, hypothesis)
         return found
 
     @torch.inference_mode()
-    def force(self, piece: Piece, tokens: list[int]) -> Segment:
-        """Read a text that is known along a piece."""
-        encoded = self._encode([piece])
+    def force(self, piece: Piece, tokens: list[int], fastest: float = 0.0) -> Segment:
+        """Read a text that is known along a piece; fastest: see `DecodingSettings`."""
+        encoded = self._encode_paced([piece], fastest)
         if len(tokens) > int(encoded.limits[0]):
             raise UserError(
                 f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio: nobody "
@@ -156,8 +170,25 @@ class LoadedModel:
         hypothesis = Hypothesis(tokens, sum(summands), weights, "eos", summands)
         return self._segment(piece, encoded, 0, hypothesis)
 
-    def _encode(self, pieces: Sequence[Piece]) -> _Encoded:
-        batch = pad(pieces)
+    def _encode_paced(self, pieces: Sequence[Piece], fastest: float) -> _Encoded:
+        """Encode a batch, each piece slowed down where it is spoken faster than that.
+
+        A model that has heard little fast speech hears slowed speech better, and its 80 ms
+        annotations have fewer letters each to hold.
+        """
+        encoded = self._encode(pieces)
+        if not fastest or encoded.ctc_log_probs is None or self.model.ctc is None:
+            return encoded
+        frames = encoded.annotations * self.model.ctc.subframes
+        letters = ctc_greedy(encoded.ctc_log_probs, frames)
+        paces = [
+            _pace(len(each), piece, fastest) for each, piece in zip(letters, pieces, strict=True)
+        ]
+        return encoded if min(paces) == 1 else self._encode(pieces, paces)
+
+    def _encode(self, pieces: Sequence[Piece], paces: Sequence[float] | None = None) -> _Encoded:
+        paces = paces or [1.0] * len(pieces)
+        batch = pad([slowed(piece, pace) for piece, pace in zip(pieces, paces, strict=True)])
         features, frames = self.features(batch.samples, batch.lengths)
         annotations = self.model.encoder(self.normalizer(features, frames), frames)
         ctc = None if self.model.ctc is None else self.model.ctc.log_probs(annotations)
@@ -169,6 +200,7 @@ class LoadedModel:
             annotations=annotations.mask.sum(1),
             limits=step_limits(batch.lengths / SAMPLE_RATE),
             ctc_log_probs=ctc,
+            paces=paces,
         )
 
     def _search(self, encoded: _Encoded, decoding: DecodingSettings) -> list[Hypothesis]:
@@ -192,13 +224,14 @@ class LoadedModel:
         """Give the characters of a hypothesis their times."""
         tokens, log_probabilities = found.tokens, found.token_log_probabilities[:-1]
         annotations = int(encoded.annotations[row])
+        seconds = self.seconds_per_annotation * encoded.paces[row]  # of the piece as it was
         weights = found.weights[: len(tokens), :annotations]  # (U, T)
         ctc = None
         if encoded.ctc_log_probs is not None:
             assert self.model.ctc is not None
             ctc = encoded.ctc_log_probs[row, : annotations * self.model.ctc.subframes]
         symbols = [self.vocabulary.decode([token]) for token in tokens]
-        times = align.spans(tokens, weights, ctc, self.seconds_per_annotation, piece.duration)
+        times = align.spans(tokens, weights, ctc, seconds, piece.duration)
         words = align.words(symbols, times, log_probabilities)
         characters = [
             Span(symbol, start, end, min(1.0, float(np.exp(log_probability))))
@@ -211,10 +244,27 @@ class LoadedModel:
             end=piece.start + piece.duration,
             words=_shifted(words, piece.start),
             characters=_shifted(characters, piece.start),
-            weights=weights.float().numpy().copy(),
+            weights=_unslowed(weights.float().numpy(), encoded.paces[row]),
             log_probability=found.log_probability,
             stop_reason=found.stop_reason,
         )
+
+
+def _pace(letters: int, piece: Piece, fastest: float) -> float:
+    """Return the pace at which a piece has about `fastest` letters in a second of speech."""
+    seconds = max(SHORTEST_SPEECH, float(piece.speech.sum()) * HOP_MS / 1000)
+    return min(1.0, max(SLOWEST, fastest * seconds / max(letters, 1)))
+
+
+def _unslowed(weights: NDArray[np.float32], pace: float) -> NDArray[np.float32]:
+    """Share weights (U, T') of a slowed piece out to the annotations it would have had, (U, T)."""
+    if pace == 1:
+        return weights.copy()
+    ends = np.arange(weights.shape[1] + 1) * pace  # of the columns, in annotations of the result
+    sums = np.pad(np.cumsum(weights, axis=1), ((0, 0), (1, 0)))
+    whole = np.arange(math.ceil(ends[-1] - 1e-6) + 1)
+    shared = [np.diff(np.interp(whole, ends, row)) for row in sums]
+    return np.array(shared, np.float32).reshape(len(weights), len(whole) - 1)
 
 
 def _silence(piece: Piece) -> Segment:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from asr.audio.augment import speed
 from asr.audio.read import SAMPLE_RATE, Waveform
 from asr.audio.speech import has_speech, looks_like_steady_noise, segments, speech_mask
 
@@ -55,6 +56,14 @@ def cut(waveform: Waveform, longest: float) -> list[Piece]:
         samples = waveform.samples[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)]
         pieces.append(Piece(start, samples, speech_mask(samples)))
     return pieces
+
+
+def slowed(piece: Piece, pace: float) -> Piece:
+    """Play a piece at `pace` times its speed, 0.5 to 1; what is 1 is left as it is."""
+    if pace == 1:
+        return piece
+    samples = speed(piece.samples, pace)
+    return Piece(piece.start, samples, speech_mask(samples))
 
 
 def gather(pieces: Sequence[Piece], seconds: float) -> list[list[int]]:

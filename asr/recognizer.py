@@ -72,6 +72,7 @@ class Recognizer:
         ctc_weight: float | None = None,
         lm_weight: float | None = None,
         language_model: str | os.PathLike[str] | None = None,
+        fastest: float | None = None,
         batch_seconds: float | None = None,
     ) -> Recognizer:
         """Return a recogniser that decodes otherwise; None leaves a setting as it is.
@@ -94,6 +95,8 @@ class Recognizer:
             decoding = replace(decoding, ctc_weight=ctc_weight)
         if lm_weight is not None:
             decoding = replace(decoding, lm_weight=lm_weight)
+        if fastest is not None:
+            decoding = replace(decoding, fastest=fastest)
         if batch_seconds is not None:
             decoding = replace(decoding, batch_seconds=batch_seconds)
         loaded = self.loaded
@@ -203,7 +206,7 @@ class Recognizer:
         piece = whole(waveform)
         if not has_speech(piece.speech):
             raise UserError(f"{_name(source)}: no speech in it to align a text with")
-        segment = self.loaded.force(piece, tokens)
+        segment = self.loaded.force(piece, tokens, self.decoding.fastest)
         return Transcript(
             _path(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
         )

@@ -6,21 +6,20 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast, overload
+from typing import Final, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from asr.attention.contract import Memory
 from asr.corpora.pairs import tidy, tokenise
 from asr.errors import UserError
 from asr.models.checkpoint import CONFIG, load_weights, read_folder
-from asr.models.decoder import Decoder
 from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import TranslationSettings
 from asr.models.textual import most_target_tokens
 from asr.search.beam import beam_search
+from asr.search.contract import Memory, SearchDecoder, State
 from asr.search.ensemble import Ensemble
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
@@ -145,15 +144,12 @@ class Translator:
 
     @torch.no_grad()
     def _search(self, sentences: Sequence[Sequence[int]], search: BeamSettings) -> list[Hypothesis]:
-        ensemble = Ensemble([model.decoder for model in self.models])
         annotations = [model.encoder.annotate(sentences) for model in self.models]
-        # A search asks no more of a decoder and its memory than an ensemble's can answer.
-        decoder = cast(Decoder, ensemble)
-        memory = cast(Memory, ensemble.prepare(annotations))
-        limits = most_target_tokens(memory.mask.sum(1))
-        if search.size == 1:
-            return greedy(decoder, memory, limits, search.guard)
-        return [best for best, *_ in beam_search(decoder, memory, limits, search)]
+        decoders = [model.decoder for model in self.models]
+        if len(decoders) == 1:  # a mean of one would cost as much as half of its steps
+            return _hypotheses(decoders[0], decoders[0].prepare(annotations[0]), search)
+        ensemble = Ensemble(decoders)
+        return _hypotheses(ensemble, ensemble.prepare(annotations), search)
 
     def _translation(
         self, text: str, sentence: Sequence[int], hypothesis: Hypothesis
@@ -175,6 +171,16 @@ class Translator:
             log_probability=hypothesis.log_probability,
             stop_reason=hypothesis.stop_reason,
         )
+
+
+def _hypotheses(
+    decoder: SearchDecoder[Memory, State], memory: Memory, search: BeamSettings
+) -> list[Hypothesis]:
+    """Search for the best translation of each sentence."""
+    limits = most_target_tokens(memory.mask.sum(1))
+    if search.size == 1:
+        return greedy(decoder, memory, limits, search.guard)
+    return [best for best, *_ in beam_search(decoder, memory, limits, search)]
 
 
 def _load(path: Path, device: str) -> Translator:

@@ -1,18 +1,27 @@
 """The ablations: toys by hand, cuts that cut, and each command end to end on the smallest scale."""
 
 import importlib
+import math
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from tiny_model import write_tiny_model
 
 from asr.attention import Annotations
+from asr.audio.read import read
+from asr.decoding import LoadedModel
 from asr.errors import UserError
 from asr.models.seq2seq import build_translation_model
+from asr.pieces import Piece, whole
+from asr.settings import to_table
 from asr.text.vocabulary import EOS
 from asr.training.config import load_config
 
@@ -20,14 +29,14 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 WORDS = RECIPES / "fra_eng" / "words.toml"
 
 
-def load(name: str) -> ModuleType:
-    """Import a script of the recipe, which finds its neighbours as if it were started."""
+def load(name: str, recipe: str = "ablations") -> ModuleType:
+    """Import a script of a recipe, which finds its neighbours as if it were started."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(RECIPES / "ablations"))
+        patch.syspath_prepend(str(RECIPES / recipe))
         return importlib.import_module(name)
 
 
-toys, summary, paths, kinds = map(load, ("toys", "summary", "paths", "kinds"))
+toys, summary, paths, kinds, speech = map(load, ("toys", "summary", "paths", "kinds", "speech"))
 
 
 def start(
@@ -201,3 +210,130 @@ def test_bleu_by_length_is_that_of_the_sentences_of_each_bucket():
 def test_a_config_of_speech_is_refused():
     with pytest.raises(UserError, match='wanted task = "translation"'):
         kinds.read_dev(RECIPES / "tones" / "tones.toml", None, [])
+
+
+# speech
+
+
+def settings_of(overrides: list[str]) -> dict[str, object]:
+    """All settings of the speech config with their whole names."""
+
+    def flat(table: dict[str, Any], before: str) -> Iterator[tuple[str, object]]:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                yield from flat(value, f"{before}{key}.")
+            else:
+                yield before + key, value
+
+    return dict(flat(to_table(load_config(speech.CONFIG, overrides)), ""))
+
+
+@pytest.mark.parametrize("name", speech.VARIANTS)
+def test_a_variant_changes_what_it_says_and_nothing_else(name):
+    overrides = speech.VARIANTS[name].overrides
+    base, variant = settings_of([]), settings_of(overrides)
+    changed = {key for key, value in variant.items() if base[key] != value}
+    assert changed == {each.partition("=")[0] for each in overrides}
+    assert bool(changed) == (name != "base")
+
+
+def test_what_decoding_changes_is_settings_of_the_attention():
+    config = load_config(speech.CONFIG)
+    for variant in speech.VARIANTS.values():
+        for changes in variant.decodings.values():
+            attention = replace(config.model.attention, **changes)
+            assert {name: getattr(attention, name) for name in changes} == changes
+
+
+def test_the_dev_utterances_are_left_out_of_training():
+    data = load_config(speech.CONFIG).data
+    assert [each.without for each in data.train] == [data.dev_ids]
+    assert [each.manifest for each in data.train] == [data.dev]
+
+
+def test_the_share_of_weight_outside_speech_by_hand():
+    heard = np.zeros(20, dtype=bool)  # frames; 8 an annotation, the last one of 4
+    heard[9:12] = True
+    weights = torch.tensor([[0.25, 0.5, 0.25], [0.0, 1.0, 0.0], [0.9, 0.0, 0.1]])
+    found = speech.share_outside(weights, Piece(0.0, np.zeros(3440, np.float32), heard), 8)
+    assert found.tolist() == pytest.approx([0.5, 0.0, 1.0])
+
+
+def test_speech_figures_stand_in_the_rows_they_are_of():
+    trainings = [speech.Training(40.0, 100.0), speech.Training(60.0, 102.0)]
+    scores = [speech.Scores(9.0, 20.0, 1.0, 98.0, 3.0), speech.Scores(11.0, 22.0, 1.5, 99.0, 4.0)]
+    text = speech.table(
+        [
+            speech.Row("window", "as trained", trainings, scores),
+            speech.Row("window", "no window", trainings, scores[:1]),
+        ]
+    )
+    first, second = (
+        [each.strip() for each in line.strip("|").split("|")] for line in text.splitlines()[2:]
+    )
+    assert first[:4] == ["window", "as trained", "10.0 ± 1.4", "21.0 ± 1.4"]
+    assert first[7:] == ["50.0 ± 14.1", "101 ± 1"]
+    assert second == ["window", "no window", "9.0", "20.0", "1.00", "98.0", "3.0", "–", "–"]
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tones")
+    load("prepare", "tones").prepare(folder, utterances=24, seed=0)
+    return folder
+
+
+def test_decoding_otherwise_keeps_the_weights_and_leaves_the_model_as_it_was(tones, tmp_path):
+    loaded = LoadedModel.load(write_tiny_model(tmp_path))
+    dev = speech.Dev(["a"], [whole(read(tones / "dev" / "0000.flac"))])
+    before, narrow = loaded.model.state_dict(), {"window_back": 1, "window_ahead": 1}
+    windowed = speech.changed(loaded, narrow)
+    assert all(
+        torch.equal(before[name], each) for name, each in windowed.model.state_dict().items()
+    )
+    assert windowed.model.decoder.attention.window is not None
+    assert loaded.model.decoder.attention.window is None
+    assert speech.score(windowed, dev) != speech.score(loaded, dev)
+    assert speech.score(speech.changed(loaded, {}), dev) == speech.score(loaded, dev)
+
+
+def test_speech_without_a_letter_written_has_errors_and_no_attention(tmp_path):
+    loaded = LoadedModel.load(write_tiny_model(tmp_path))
+    silence = Piece(0.0, np.zeros(16_000, np.float32), np.zeros(98, dtype=bool))
+    scores = speech.score(loaded, speech.Dev(["a b"], [silence]))
+    assert scores[:2] == (100.0, 100.0)
+    assert all(math.isnan(each) for each in scores[2:])
+
+
+def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypatch, capsys):
+    small = [
+        'data.train=[{manifest="train.jsonl"}]',
+        "data.dev=dev.jsonl",
+        "data.dev_ids=",
+        "model.encoder.state_size=8",
+        "model.decoder.state_size=8",
+        "training.steps=2",
+        "training.validate_every=2",
+    ]
+    asked = [tmp_path, "--data", tones, "--variants", "base", "window", "--seeds", 1]
+    asked += [part for each in small for part in ("--set", each)]
+    start(monkeypatch, speech, *asked)
+    table = rows(tmp_path / "speech.md")
+    assert [row[:2] for row in table[2:]] == [
+        ["base", "as trained"],
+        ["base", "window"],
+        ["base", "mask"],
+        ["base", "window and mask"],
+        ["window", "as trained"],
+        ["window", "no window"],
+    ]
+    assert (tmp_path / "speech.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "speech.md").read_text("utf-8") == capsys.readouterr().out
+    monkeypatch.setattr(speech, "run", None)  # what is finished is not trained again
+    start(monkeypatch, speech, *asked)
+    assert rows(tmp_path / "speech.md") == table
+    with pytest.raises(UserError, match=r"holds a run of .* training\.validate_every=2 seed=1;"):
+        start(monkeypatch, speech, *asked, "--set", "training.rate=1e-4")
+    (tmp_path / "base-1" / "training.json").unlink()
+    with pytest.raises(UserError, match=r"base-1: is in the way"):
+        start(monkeypatch, speech, *asked)

@@ -317,7 +317,13 @@ def test_settings_are_checked_and_never_changed_in_place(
     before = recognizer.decoding
     assert recognizer.configured(beam=7).decoding.search.size == 7
     assert recognizer.decoding == before
-    for wrong in ({"beam": 0}, {"ctc_weight": 1.5}, {"lm_weight": -1}, {"batch_seconds": 0.0}):
+    for wrong in (
+        {"beam": 0},
+        {"ctc_weight": 1.5},
+        {"lm_weight": -1},
+        {"fastest": -1},
+        {"batch_seconds": 0.0},
+    ):
         with pytest.raises(UserError):
             recognizer.configured(**wrong)
     without_ctc = Recognizer.load(write_tiny_model(tmp_path, ctc=False))

@@ -10,6 +10,8 @@ import soundfile
 import torch
 
 import asr
+from asr.audio.augment import speed
+from asr.audio.read import Waveform, read
 from asr.corpora import read_manifest
 from asr.recognizer import SHIPPED
 from asr.scoring import health
@@ -90,6 +92,42 @@ def test_word_times_follow_the_sound(recognizer):
     assert 0.1 < words[0].start < 0.5 and 4.1 < words[-1].end < 4.7
     shining = words[5]
     assert shining.start == pytest.approx(1.75, abs=0.15)  # where the hiss of "sh" begins
+
+
+def test_fast_speech_is_slowed_down(recognizer, spoken):
+    utterances, _ = spoken
+    fast = [Waveform(speed(read(each.audio).samples, 1.4)) for each in utterances]
+    rates = []
+    for fastest in (0, None):  # never, and as it is by default
+        errors = ErrorCounts()
+        found = recognizer.configured(fastest=fastest).transcribe(fast)
+        for utterance, transcript in zip(utterances, found, strict=True):
+            errors += count_characters(utterance.text, transcript.text)
+        rates.append(errors.rate)
+    assert rates[1] < 0.8 * rates[0]
+
+
+def test_slowed_speech_keeps_its_times(recognizer):
+    """The showcase sentence played 1.3 times faster: what is said comes so much sooner."""
+    normal = read(SPEECH / "5683-32866-0027.flac")
+    fast = Waveform(speed(normal.samples, 1.3))
+    wanted = {word.text: word for word in recognizer.transcribe(normal).words}
+    slowed, left = (recognizer.configured(fastest=each).transcribe(fast) for each in (None, 0))
+    known = [word for word in slowed.words if word.text in wanted]
+    assert len(known) > 6
+    late = [
+        abs(mine - other / 1.3)
+        for word in known
+        for mine, other in zip(word[1:3], wanted[word.text][1:3], strict=True)
+    ]
+    assert np.mean(late) < 0.08 and max(late) < 0.3  # an annotation; two words run into one
+    # The weights are drawn over the time as it was.
+    assert slowed.weights.shape[1] == left.weights.shape[1]
+    (segment,) = slowed.segments
+    assert np.allclose(segment.weights.sum(1), 1, atol=1e-3)
+    centres = segment.weights @ np.arange(segment.weights.shape[1]) * slowed.seconds_per_annotation
+    middles = [(each.start + each.end) / 2 for each in segment.characters]
+    assert np.abs(centres - middles).mean() < 0.15
 
 
 @pytest.mark.parametrize("kind", ["digital silence", "faint hum", "white noise", "loud hum"])

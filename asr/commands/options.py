@@ -72,6 +72,13 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="word n-grams (.npz) in place of the model's own",
     )
+    parser.add_argument(
+        "--fastest",
+        type=rate,
+        metavar="N",
+        help="letters in a second of speech; faster speech is slowed down to it, 0 is never "
+        "(default: 13.5)",
+    )
 
 
 class Decoding(NamedTuple):
@@ -81,6 +88,7 @@ class Decoding(NamedTuple):
     ctc_weight: float | None
     lm_weight: float | None
     language_model: Path | None
+    fastest: float | None
 
     @classmethod
     def given(cls, arguments: argparse.Namespace) -> Decoding:
@@ -138,6 +146,11 @@ def weight(text: str) -> float:
 def speed(text: str) -> float:
     """Read a factor from 0.5 to 2."""
     return _number(text, 0.5, 2, "a number from 0.5 to 2")
+
+
+def rate(text: str) -> float:
+    """Read letters in a second, from 0 to 100."""
+    return _number(text, 0, 100, "letters a second from 0 to 100")
 
 
 def seconds(text: str) -> float:

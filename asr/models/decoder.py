@@ -6,14 +6,17 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from asr.attention.additive import AdditiveAttention
 from asr.attention.contract import Alignment, Annotations, Attention, Memory
 from asr.attention.normalizers import at_least_float32
 from asr.errors import UserError
 from asr.models.cells import CELLS, Cell, State, gate_norm
+from asr.models.dropout import Dropout
 from asr.models.initial import initial_state
 from asr.models.readout import Readout, TiedOutput
-from asr.models.unrolled import can_unroll, unroll
+from asr.models.unrolled import Unrolled, can_unroll, unroll
 
 ATTEND = ("before", "between", "after")
 
@@ -39,10 +42,21 @@ class DecoderState(NamedTuple):
 
 
 class DecoderOutput(NamedTuple):
-    """logits: (B, U, V). weights: (B, U, T), where each step looked."""
+    """What teacher forcing gives, up to the output layer, and that layer.
 
-    logits: Tensor
+    readout: (B, U, R). weights: (B, U, T), where each step looked. matrix: (V, R). bias: (V,).
+    """
+
+    readout: Tensor
     weights: Tensor
+    matrix: Tensor
+    bias: Tensor
+
+    @property
+    def logits(self) -> Tensor:
+        """(B, U, V), in float32 at least: made anew whenever they are asked for, being large."""
+        readout = self.readout.to(self.matrix.dtype)
+        return at_least_float32(functional.linear(readout, self.matrix, self.bias))
 
 
 class Decoder(nn.Module):
@@ -143,7 +157,7 @@ class Decoder(nn.Module):
         self.upper = nn.ModuleList(
             Cell(self.kind, state_size, state_size, layer_norm) for _ in range(layers - 1)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.embedding_dropout = _dropout(embedding_dropout, dropout)
         self.readout_dropout = _dropout(readout_dropout, dropout)
 
@@ -168,40 +182,43 @@ class Decoder(nn.Module):
         """Take the last tokens (B, N) and give logits (B, N, V) of the next ones."""
         embedded = self.embedding_dropout(self.embedding(token))  # (B, N, M)
         state = self._advance(embedded, self._enter(embedded), state, memory)
-        return self._logits(self._read([state], embedded)), state
+        readout = self.readout_dropout(self._read([state], embedded))
+        return at_least_float32(self.output(readout)), state
 
     def forward(self, previous: Tensor, memory: Memory) -> DecoderOutput:
-        """Teacher forcing: previous tokens (B, U), the first of them <eos> → all logits.
+        """Teacher forcing: previous tokens (B, U), the first of them <eos> → all steps' output.
 
         The same as U calls of `step`; what does not depend on the recurrence (embedding, the
         tokens' part of the gates, readout unless it is fed back, output) runs once for all steps.
         """
         embedded = self.embedding_dropout(self.embedding(previous))  # (B, U, M)
         gates = self._enter(embedded)
-        if self.context_gates is not None and self._is_plain and can_unroll(self.attention):
-            hidden, context, weights = unroll(
-                self.attention,
-                memory,
-                self.start(memory).hidden[:, 0],
-                gates,
-                self.context_gates.weight,
-                self.state_gates.weight,
-                self.state_gates.bias,
-            )
-            return DecoderOutput(
-                self._logits(self.readout.read(hidden, embedded, context)), weights
-            )
+        if self._is_plain and can_unroll(self.attention):
+            hidden, context, weights = self._unroll(self.attention, gates, memory)
+            return self._output(self.readout.read(hidden, embedded, context), weights)
         states = [self.start(memory)]
         for one, its_gates in zip(embedded.split(1, dim=1), gates.split(1, dim=1), strict=True):
             states.append(self._advance(one, its_gates, states[-1], memory))
         weights = torch.cat([state.alignment.weights for state in states[1:]], dim=1)  # (B, U, T)
-        return DecoderOutput(self._logits(self._read(states[1:], embedded)), weights)
+        return self._output(self._read(states[1:], embedded), weights)
+
+    def _unroll(self, attention: AdditiveAttention, gates: Tensor, memory: Memory) -> Unrolled:
+        """Run all steps of one layer in one function; gates (B, U, 3H) of `_enter`."""
+        start, inner = self.start(memory).hidden[:, 0], self.state_gates
+        if self.second is not None:
+            second = self.second
+            return unroll(
+                attention, memory, start, gates, inner, second.input_gates, second.state_gates
+            )
+        assert self.context_gates is not None
+        return unroll(attention, memory, start, gates, None, self.context_gates, inner)
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the recurrence is the one that `unroll` computes, given that it is "before"."""
+        """Whether the recurrence is one that `unroll` computes."""
         return (
-            self.kind == CELLS["gru"]
+            self.attend != "after"
+            and self.kind == CELLS["gru"]
             and not len(self.upper)
             and self.feed_gates is None
             and isinstance(self.input_norm, nn.Identity)
@@ -258,10 +275,10 @@ class Decoder(nn.Module):
         context = torch.cat([state.context for state in states], dim=1)
         return self.readout.read(hidden, embedded, context)
 
-    def _logits(self, readout: Tensor) -> Tensor:
-        """Output layer: readout (B, N, R) → logits (B, N, V), in float32 at least."""
-        logits: Tensor = self.output(self.readout_dropout(readout))
-        return at_least_float32(logits)
+    def _output(self, readout: Tensor, weights: Tensor) -> DecoderOutput:
+        """Put readout (B, U, R) and weights (B, U, T) beside the layer that makes logits."""
+        owner = self.embedding if isinstance(self.output, TiedOutput) else self.output
+        return DecoderOutput(self.readout_dropout(readout), weights, owner.weight, self.output.bias)
 
     def _make_output(self, tied: bool, readout_size: int) -> nn.Linear | TiedOutput:
         if not tied:
@@ -285,8 +302,8 @@ def _check(cell: str, layers: int, attend: str) -> None:
         raise UserError(f"decoder.attend {attend!r} is not one of: {', '.join(ATTEND)}")
 
 
-def _dropout(rate: float | None, otherwise: float) -> nn.Dropout:
-    return nn.Dropout(otherwise if rate is None else rate)
+def _dropout(rate: float | None, otherwise: float) -> Dropout:
+    return Dropout(otherwise if rate is None else rate)
 
 
 def _select(tree: Tree, index: Tensor) -> Tree:

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from asr.attention.contract import Annotations
 from asr.errors import UserError
 from asr.models.acoustic import length_mask
+from asr.models.dropout import Dropout
 from asr.models.recurrent import Bidirectional, reversal
 from asr.models.self_attention import SelfAttention, add_positions
 
@@ -72,11 +73,11 @@ class TextualEncoder(nn.Module):
         self.self_attention: SelfAttention | None = None
         if attention_layers:
             self.self_attention = SelfAttention(self.size, attention_layers, heads, dropout)
-        self.dropout = nn.Dropout(dropout)
-        self.embedding_dropout = nn.Dropout(
+        self.dropout = Dropout(dropout)
+        self.embedding_dropout = Dropout(
             dropout if embedding_dropout is None else embedding_dropout
         )
-        self.annotation_dropout = nn.Dropout(
+        self.annotation_dropout = Dropout(
             dropout if annotation_dropout is None else annotation_dropout
         )
 

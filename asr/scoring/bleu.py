@@ -16,11 +16,12 @@ LENGTHS: Final = (10, 20, 30, 40, 50)  # source words: the upper ends of the len
 
 
 class Bucket(NamedTuple):
-    """Sentences whose sources are about as long, and their corpus BLEU (0 to 100)."""
+    """Sentences whose sources are about as long, and their corpus BLEU (see `Bleu`)."""
 
     name: str
     sentences: int
     bleu: float
+    lowercase: float
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,15 @@ def score(
     wanted = [(each,) if isinstance(each, str) else tuple(each) for each in references]
     if not all(wanted):
         raise UserError(f"sentence {wanted.index(()) + 1} has no reference")
-    cased, lowercase = _metrics()
-    found = cased.corpus_score(hypotheses, _streams(wanted))
-    lowered = lowercase.corpus_score(hypotheses, _streams(wanted))
+    cased, lowercase = metrics = _metrics()
+    found, lowered = (each.corpus_score(hypotheses, _streams(wanted)) for each in metrics)
     return Bleu(
         bleu=found.score,
         signature=str(cased.get_signature()),
         lowercase=lowered.score,
         lowercase_signature=str(lowercase.get_signature()),
         length_ratio=found.sys_len / max(found.ref_len, 1),
-        by_length=() if sources is None else _by_length(cased, wanted, hypotheses, sources),
+        by_length=() if sources is None else _by_length(metrics, wanted, hypotheses, sources),
     )
 
 
@@ -85,7 +85,8 @@ def report(result: Bleu) -> str:
         f"hypotheses are {result.length_ratio:.3f} times as long as the references",
     ]
     if result.by_length:
-        lines += ["", text_table(("source words", "sentences", "BLEU"), result.by_length)]
+        header = ("source words", "sentences", "BLEU", "lower-cased")
+        lines += ["", text_table(header, result.by_length)]
     return "\n".join(lines)
 
 
@@ -95,7 +96,7 @@ def _streams(references: Sequence[tuple[str, ...]]) -> list[list[str | None]]:
 
 
 def _by_length(
-    metric: Any,
+    metrics: tuple[Any, Any],
     references: Sequence[tuple[str, ...]],
     hypotheses: Sequence[str],
     sources: Sequence[str],
@@ -108,11 +109,11 @@ def _by_length(
             if low < max(1, len(source.split())) <= (high or float("inf"))
         ]
         if inside:
-            found = metric.corpus_score(
-                [hypotheses[i] for i in inside], _streams([references[i] for i in inside])
-            )
+            said = [hypotheses[i] for i in inside]
+            wanted = _streams([references[i] for i in inside])
             name = f"{low + 1} to {high}" if high else f"over {low}"
-            buckets.append(Bucket(name, len(inside), found.score))
+            figures = [metric.corpus_score(said, wanted).score for metric in metrics]
+            buckets.append(Bucket(name, len(inside), *figures))
     return tuple(buckets)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-from asr.attention.contract import Memory
 from asr.errors import UserError
-from asr.models.decoder import Decoder, DecoderState
+from asr.search.contract import Memory, SearchDecoder, State
 from asr.search.guard import DEFAULT_GUARD, GuardState
 from asr.search.hypothesis import (
     History,
@@ -20,6 +19,7 @@ from asr.search.hypothesis import (
     check_limits,
     next_log_probabilities,
     reorder,
+    should_thin,
     take,
 )
 from asr.search.pool import Pool, StepReport
@@ -28,11 +28,11 @@ from asr.search.settings import BeamSettings
 from asr.text.vocabulary import BLANK, EOS
 
 
-class _Live(NamedTuple):
+class _Live(NamedTuple, Generic[Memory, State]):
     """The utterances that are still being decoded: b of them, n hypotheses of each."""
 
     memory: Memory
-    state: DecoderState
+    state: State
     tokens: Tensor  # (b, n), the last ones
     recent: Tensor  # (b, n, settings.recombine), the last so many
     totals: Tensor  # (b, n) float64, sums of scores; −inf for a dead hypothesis
@@ -42,7 +42,7 @@ class _Live(NamedTuple):
 
 @torch.no_grad()
 def beam_search(
-    decoder: Decoder,
+    decoder: SearchDecoder[Memory, State],
     memory: Memory,
     limits: Tensor,
     settings: BeamSettings = BeamSettings(),
@@ -56,7 +56,7 @@ def beam_search(
     scorers: see `asr.search.scorers`; made for this batch, in its order.
 
     An utterance is done when no live hypothesis can come among its best any more; those done are
-    taken out of the batch once they are half of it. Each step sends one small tensor to the
+    taken out of the batch once they are an eighth of it. Each step sends one small tensor to the
     host. Hypotheses stopped by the guard are given only where too few others ended.
 
     Raises:
@@ -86,7 +86,7 @@ def beam_search(
         for utterance, report in zip(utterances, reports, strict=True):
             pools[utterance].add(step, report)
         left = [row for row, utterance in enumerate(utterances) if not pools[utterance].done]
-        if 0 < 2 * len(left) <= len(utterances):
+        if should_thin(len(left), len(utterances)):
             live = take(live, torch.tensor(left, device=live.tokens.device))
             utterances = [utterances[row] for row in left]
             rows = {utterance: row for row, utterance in enumerate(utterances)}
@@ -109,8 +109,11 @@ def _decoder_share(scorers: Sequence[Scorer]) -> float:
 
 
 def _start(
-    decoder: Decoder, memory: Memory, settings: BeamSettings, scorers: Sequence[Scorer]
-) -> _Live:
+    decoder: SearchDecoder[Memory, State],
+    memory: Memory,
+    settings: BeamSettings,
+    scorers: Sequence[Scorer],
+) -> _Live[Memory, State]:
     batch, device = len(memory.mask), memory.values.device
     return _Live(
         memory=memory,
@@ -124,8 +127,12 @@ def _start(
 
 
 def _step(
-    decoder: Decoder, live: _Live, settings: BeamSettings, scorers: Sequence[Scorer], share: float
-) -> tuple[_Live, Tensor, list[StepReport]]:
+    decoder: SearchDecoder[Memory, State],
+    live: _Live[Memory, State],
+    settings: BeamSettings,
+    scorers: Sequence[Scorer],
+    share: float,
+) -> tuple[_Live[Memory, State], Tensor, list[StepReport]]:
     """One step of all hypotheses: what lives on, weights (b, n, T), reports per utterance."""
     logits, state = decoder.step(live.tokens, live.state, live.memory)
     log_probabilities = next_log_probabilities(logits)  # (b, n, V)
@@ -157,7 +164,10 @@ def _step(
 
 
 def _sums(
-    log_probabilities: Tensor, live: _Live, scorers: Sequence[Scorer], share: float
+    log_probabilities: Tensor,
+    live: _Live[Memory, State],
+    scorers: Sequence[Scorer],
+    share: float,
 ) -> Tensor:
     """Sums of scores (b, n, V), in float64, of each hypothesis with each next token."""
     # A decoder may give exactly 0 to a token; finite, so that something can always be chosen.

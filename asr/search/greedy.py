@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-from asr.attention.contract import Memory
-from asr.models.decoder import Decoder, DecoderState
+from asr.search.contract import Memory, SearchDecoder, State
 from asr.search.guard import DEFAULT_GUARD, GuardState, RepeatGuard
 from asr.search.hypothesis import (
     Ending,
@@ -17,23 +16,24 @@ from asr.search.hypothesis import (
     Step,
     check_limits,
     next_log_probabilities,
+    should_thin,
     take,
 )
 from asr.text.vocabulary import BLANK, EOS
 
 
-class _Live(NamedTuple):
+class _Live(NamedTuple, Generic[Memory, State]):
     """The utterances that are still being decoded, with one hypothesis each."""
 
     memory: Memory
-    state: DecoderState
+    state: State
     tokens: Tensor  # (b, 1), the last ones
     watch: GuardState
 
 
 @torch.no_grad()
 def greedy(
-    decoder: Decoder,
+    decoder: SearchDecoder[Memory, State],
     memory: Memory,
     limits: Tensor,
     guard: RepeatGuard | None = DEFAULT_GUARD,
@@ -44,7 +44,7 @@ def greedy(
         reached it is asked once more: it ends by "eos" if the decoder would end it there.
     guard: what ends a text that goes in circles; None lets it go on to its limit.
 
-    Utterances that have ended are taken out of the batch once they are half of it. Each step
+    Utterances that have ended are taken out of the batch once they are an eighth of it. Each step
     sends one small tensor to the host.
 
     Raises:
@@ -80,7 +80,7 @@ def greedy(
             if ending is not None and utterance not in endings:
                 endings[utterance] = ending
         left = [row for row, utterance in enumerate(utterances) if utterance not in endings]
-        if 0 < 2 * len(left) <= len(utterances):
+        if should_thin(len(left), len(utterances)):
             live = take(live, torch.tensor(left, device=device))
             utterances = [utterances[row] for row in left]
             rows = {utterance: row for row, utterance in enumerate(utterances)}
@@ -89,7 +89,9 @@ def greedy(
     return [each._replace(score=each.log_probability) for each in found]
 
 
-def _step(decoder: Decoder, live: _Live, guard: RepeatGuard | None) -> tuple[_Live, Tensor, Tensor]:
+def _step(
+    decoder: SearchDecoder[Memory, State], live: _Live[Memory, State], guard: RepeatGuard | None
+) -> tuple[_Live[Memory, State], Tensor, Tensor]:
     """One step: what lives on, weights (b, 1, T), and for the host (4, b):
 
     tokens, their log-probabilities, those of end-of-sentence, and the guard's excess.

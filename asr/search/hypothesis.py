@@ -7,12 +7,14 @@ and notes, per hypothesis, from which one it came. The path is read backwards at
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from asr.text.vocabulary import BLANK
+
+_DONE_SHARE: Final = 1 / 8  # of the rows, before they are taken out
 
 Tree = TypeVar("Tree")
 
@@ -127,6 +129,11 @@ def check_limits(limits: Tensor, utterances: int) -> list[int]:
     if any(limit < 0 for limit in numbers):
         raise ValueError(f"limits must not be negative, got {min(numbers)}")
     return numbers
+
+
+def should_thin(left: int, rows: int) -> bool:
+    """Whether enough of the rows are done to pay for a copy of those `left`."""
+    return 0 < left <= (1 - _DONE_SHARE) * rows
 
 
 def take(tree: Tree, rows: Tensor) -> Tree:

@@ -19,11 +19,14 @@ class ManifestSettings:
 
     times: 2 takes each twice an epoch; 0.3 takes a random three tenths of them.
     epochs: take them in so many first epochs only, e.g. synthetic speech; 0 for all.
+    without: a file that lists the utterances to leave out, relative to the config, e.g. those
+        to validate on where a corpus has one manifest for all; empty leaves none out.
     """
 
     manifest: str
     times: float = 1.0
     epochs: int = 0
+    without: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from asr.attention import penalties
 from asr.attention.contract import Memory
 from asr.models.decoder import Decoder, DecoderOutput
 from asr.text.vocabulary import BLANK, EOS
 from asr.training.config import LossSettings
+from asr.training.cross_entropy import cross_entropy
 
 PADDING = -100  # a target that no loss counts
 
@@ -67,15 +67,17 @@ def sequence_loss(
     Returns the sum, and its parts by name for the log.
     """
     steps = expected != PADDING
-    cross_entropy = functional.cross_entropy(
-        output.logits.flatten(0, 1),
-        expected.flatten(),
-        ignore_index=PADDING,
-        label_smoothing=settings.label_smoothing,
+    places = steps.flatten().nonzero()[:, 0]  # (N,), those that are no padding
+    per_token, right = cross_entropy(
+        output.readout.flatten(0, 1).index_select(0, places),
+        output.matrix,
+        output.bias,
+        expected.flatten()[places],
+        settings.label_smoothing,
     )
-    parts = {"cross_entropy": cross_entropy}
+    parts = {"cross_entropy": per_token}
     parts["entropy"] = penalties.entropy_penalty(output.weights, steps)
-    penalty = output.logits.new_zeros(())
+    penalty = torch.zeros_like(per_token)
     if settings.entropy:
         distance = penalties.entropy_penalty(output.weights, steps, settings.entropy_target)
         penalty = penalty + settings.entropy * distance
@@ -86,10 +88,8 @@ def sequence_loss(
         left = 1 - step / settings.diagonality_steps
         parts["diagonality"] = penalties.diagonality_penalty(output.weights, steps, lengths)
         penalty = penalty + settings.diagonality * left * parts["diagonality"]
-    with torch.no_grad():
-        right = (output.logits.argmax(-1) == expected) & steps
-        parts["accuracy"] = right.sum() / steps.sum().clamp_min(1)
-    return cross_entropy + penalty, parts
+    parts["accuracy"] = right / max(1, len(places))
+    return per_token + penalty, parts
 
 
 def _forward(decoder: Decoder, previous: Tensor, memory: Memory) -> DecoderOutput:

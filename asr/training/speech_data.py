@@ -75,14 +75,15 @@ class SpeechData:
     def __init__(self, config: SpeechConfig, data: Path, config_folder: Path) -> None:
         """Read the manifests.
 
-        data: folder that the manifests' paths are relative to.
+        data: folder that the manifests' paths are relative to. config_folder: that of the lists
+            of ids.
 
         Raises:
-            UserError: a manifest cannot be read.
+            UserError: a manifest or a list cannot be read, or a list has strange ids.
         """
         self.config = config
         self.vocabulary = Vocabulary.characters()
-        self.examples, self._shares = self._read_training(data)
+        self.examples, self._shares = self._read_training(data, config_folder)
         self.noise = [each.audio for each in self.examples if not each.tokens]
         self.dev = self._read_dev(data, config_folder)
         self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
@@ -130,13 +131,17 @@ class SpeechData:
             yield utterances, self._collate(heard, tokens, seed=0)
             start = stop
 
-    def _read_training(self, data: Path) -> tuple[list[_Example], list[_Share]]:
+    def _read_training(
+        self, data: Path, config_folder: Path
+    ) -> tuple[list[_Example], list[_Share]]:
         """Read the training manifests, and the noise recordings as utterances without words."""
         examples: list[_Example] = []
         shares: list[_Share] = []
         too_long = 0
         for entry in self.config.data.train:
             utterances = read_manifest(data / entry.manifest)
+            if entry.without:
+                utterances = _without(utterances, config_folder / entry.without)
             kept = [each for each in utterances if each.duration <= self.config.data.longest]
             too_long += len(utterances) - len(kept)
             shares.append(_Share(len(examples), len(kept), entry.times, entry.epochs or math.inf))
@@ -206,6 +211,12 @@ class SpeechData:
                 mask = speech_mask(each)
                 row[: len(mask)] = torch.from_numpy(mask)
         return SpeechBatch(samples, lengths, padded, token_lengths, speech, seed)
+
+
+def _without(utterances: Sequence[Utterance], ids_file: Path) -> list[Utterance]:
+    """Leave out the utterances whose ids a file lists; raises as `select`."""
+    left_out = {each.id for each in select(utterances, ids_file)}
+    return [each for each in utterances if each.id not in left_out]
 
 
 def _example(utterance: Utterance, vocabulary: Vocabulary) -> _Example:

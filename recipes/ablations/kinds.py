@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import time
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paths import CUTS
+from runs import cpu_seconds, once
 from summary import cell, draw
 
 from asr.attention import KINDS
@@ -68,7 +68,6 @@ class Dev(NamedTuple):
 class Figures(NamedTuple):
     """What one run came to. by_length: [source words, BLEU] of each bucket."""
 
-    asked: list[str]  # the config, what was set in it, and the beam
     bleu: float
     by_length: list[tuple[str, float]]
     training: float  # CPU-seconds, from reading the data to the model folder
@@ -97,30 +96,23 @@ def measure(
     Raises UserError when that is of a run with other settings, or the run cannot be made.
     """
     asked = [config.name, *overrides, f"beam={beam}"]
-    result = folder / RESULT
-    if result.exists():
-        found = Figures(**json.loads(result.read_text("utf-8")))
-        if found.asked != asked:
-            raise UserError(
-                f"{folder}: holds a run of {' '.join(found.asked)}; name another folder"
-            )
-        return found
-    before = cpu_seconds()
-    translator = Translator.load(run(config, folder, data, overrides))
-    training = cpu_seconds() - before
-    before_decoding = time.process_time()
-    texts = [each.text for each in translator.translate(dev.sources, beam=beam)]
-    decoding = time.process_time() - before_decoding
-    found = Figures(
-        asked=asked,
-        bleu=bleu(dev, texts, range(len(texts))),
-        by_length=by_length(dev, texts),
-        training=training,
-        decoding=decoding,
-        parameters=sum(each.numel() for each in translator.models[0].parameters()),
-    )
-    result.write_text(json.dumps(found._asdict()), "utf-8")
-    return found
+
+    def make() -> dict[str, Any]:
+        before = cpu_seconds()
+        translator = Translator.load(run(config, folder, data, overrides))
+        training = cpu_seconds() - before
+        before_decoding = time.process_time()
+        texts = [each.text for each in translator.translate(dev.sources, beam=beam)]
+        decoding = time.process_time() - before_decoding
+        return Figures(
+            bleu=bleu(dev, texts, range(len(texts))),
+            by_length=by_length(dev, texts),
+            training=training,
+            decoding=decoding,
+            parameters=sum(each.numel() for each in translator.models[0].parameters()),
+        )._asdict()
+
+    return Figures(**once(folder / RESULT, asked, make))
 
 
 def bleu(dev: Dev, texts: Sequence[str], places: Sequence[int]) -> float:
@@ -139,11 +131,6 @@ def by_length(dev: Dev, texts: Sequence[str]) -> list[tuple[str, float]]:
             name = f"over {low}" if high == math.inf else f"{low + 1} to {high}"
             found.append((name, bleu(dev, texts, places)))
     return found
-
-
-def cpu_seconds() -> float:
-    """Return the CPU-seconds of this process and of those that it started and that have ended."""
-    return sum(os.times()[:4])
 
 
 def tables(results: dict[Variant, list[Figures]]) -> str:

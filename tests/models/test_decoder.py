@@ -9,11 +9,11 @@ from asr.models import decoder as decoder_module
 from asr.models.decoder import Decoder
 
 
-def make(location_features=0, window=None, normalizer="softmax", dropout=0.0):
+def make(location_features=0, window=None, normalizer="softmax", attend="before", **options):
     torch.manual_seed(5)
     weigh = build_normalizer(normalizer)
     attention = AdditiveAttention(5, 6, 7, location_features, 5, weigh, window)
-    return Decoder(attention, 9, 6, 4, 5, 3, dropout).double()
+    return Decoder(attention, 9, 6, 4, 5, 4, 0.0, attend=attend, **options).double()
 
 
 def given(batch=2, length=8, short=5):
@@ -36,8 +36,9 @@ WINDOWS = [
 @pytest.mark.parametrize("normalizer", ["softmax", "smoothed"])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("location_features", [0, 3])
-def test_forward_equals_unrolled_steps(location_features, window, normalizer):
-    decoder = make(location_features, window, normalizer)
+@pytest.mark.parametrize("attend", ["before", "between"])
+def test_forward_equals_unrolled_steps(attend, location_features, window, normalizer):
+    decoder = make(location_features, window, normalizer, attend)
     memory = decoder.prepare(given())
     output = decoder(TOKENS, memory)
     state = decoder.start(memory)
@@ -49,8 +50,12 @@ def test_forward_equals_unrolled_steps(location_features, window, normalizer):
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("location_features", [0, 3])
-def test_fused_loop_has_the_gradients_of_the_plain_one(monkeypatch, location_features, window):
-    decoder = make(location_features, window)
+@pytest.mark.parametrize("attend", ["before", "between"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_fused_loop_has_the_gradients_of_the_plain_one(
+    monkeypatch, tied, attend, location_features, window
+):
+    decoder = make(location_features, window, attend=attend, tied=tied)
     annotations = given()
     towards = torch.randn(2, 6, 9, dtype=torch.float64), torch.randn(2, 6, 8, dtype=torch.float64)
 
@@ -66,8 +71,9 @@ def test_fused_loop_has_the_gradients_of_the_plain_one(monkeypatch, location_fea
         torch.testing.assert_close(found, wanted)
 
 
-def test_gradcheck_through_the_fused_loop():
-    decoder = make(location_features=2)
+@pytest.mark.parametrize("attend", ["before", "between"])
+def test_gradcheck_through_the_fused_loop(attend):
+    decoder = make(location_features=2, attend=attend)
     mask = torch.tensor([[True, True, True, False]])
 
     def logits(values):
@@ -103,7 +109,7 @@ def test_first_step_agrees_with_the_paper_written_out():
             new = (1 - update) * candidate + update * hidden
             joined = torch.cat([new, embedded, context])
             readout = decoder.readout.weight @ joined + decoder.readout.bias
-            maxout = torch.stack([max(readout[i], readout[i + 1]) for i in range(0, 6, 2)])
+            maxout = torch.stack([max(readout[i], readout[i + 1]) for i in range(0, 8, 2)])
             wanted = decoder.output.weight @ maxout + decoder.output.bias
             torch.testing.assert_close(state.hidden[row, 0], new)
             torch.testing.assert_close(logits[row, 0], wanted)

@@ -44,11 +44,15 @@ def test_punctuation_is_parted_only_by_the_tokeniser() -> None:
 
 def test_buckets_of_source_length_hold_every_sentence() -> None:
     sources = ["", "wort " * 10, "wort " * 51]
-    result = score(REFERENCES, [REFERENCES[0], REFERENCES[1], "Nothing alike at all"], sources)
+    said = [REFERENCES[0].lower(), REFERENCES[1].lower(), "Nothing alike at all"]
+    result = score(REFERENCES, said, sources)
     assert [bucket[:2] for bucket in result.by_length] == [("1 to 10", 2), ("over 50", 1)]
-    assert result.by_length[0].bleu == pytest.approx(100)
-    assert result.by_length[1].bleu < 5
-    assert "over 50" in report(result)
+    short, long = result.by_length
+    alone = score(REFERENCES[:2], said[:2])
+    assert short[2:] == pytest.approx((alone.bleu, alone.lowercase))
+    assert short.bleu < 99 and short.lowercase == pytest.approx(100)
+    assert max(long.bleu, long.lowercase) < 5
+    assert "over 50" in report(result) and "lower-cased" in report(result)
     assert result.signature in report(result)
 
 

@@ -190,6 +190,20 @@ def test_a_manifest_can_be_for_the_first_epochs_only(tones, tmp_path):
     assert counts == [first + 2 * len(read_manifest(tones / "dev.jsonl")), first, first]
 
 
+def test_a_list_says_which_utterances_of_a_manifest_to_leave_out(tones, tmp_path):
+    table = to_table(load_config(CONFIG))
+    table["data"]["train"] = [{"manifest": "train.jsonl", "without": "held-out.txt"}]
+    ids = [each.id for each in read_manifest(tones / "train.jsonl")]
+    (tmp_path / "held-out.txt").write_text("\n".join(["# some", *ids[3:5], ids[-1]]))
+    data = SpeechData(config_from_table(table), tones, tmp_path)
+    left = {ids[place] for place in range(len(ids)) if place not in (3, 4, len(ids) - 1)}
+    assert {f"train-{each.audio.stem}" for each in data.examples} == left
+    assert sum(map(len, data.plan(0))) == len(left)
+    (tmp_path / "held-out.txt").write_text("nobody")
+    with pytest.raises(UserError, match=r"held-out\.txt:1: got the id 'nobody'"):
+        SpeechData(config_from_table(table), tones, tmp_path)
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in RECIPES.glob("librispeech/*.toml")))
 def test_every_librispeech_recipe_trains_when_made_small(name, tones, tmp_path):
     small = [

@@ -1,6 +1,8 @@
 """Targets shifted and padded, and scheduled sampling."""
 
+import pytest
 import torch
+from torch.nn import functional
 
 from asr.attention import AdditiveAttention, Annotations
 from asr.models.decoder import Decoder
@@ -39,6 +41,26 @@ def test_padding_does_not_change_the_loss_of_what_is_not_padded():
         return sequence_loss(output, expected, torch.tensor([8, 8]), settings, step=0)[0]
 
     torch.testing.assert_close(loss(3), loss(7))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_and_accuracy_are_those_of_the_logits_without_padding(smoothing):
+    decoder, memory = decoder_and_memory()
+    previous, expected = shift(torch.tensor([[3, 4, 5], [6, 7, 0]]), torch.tensor([3, 2]))
+    output = decoder(previous, memory)
+    settings = LossSettings(label_smoothing=smoothing)
+    loss, parts = sequence_loss(output, expected, torch.tensor([8, 8]), settings, step=0)
+    logits = output.logits.flatten(0, 1)
+    wanted = functional.cross_entropy(
+        logits, expected.flatten(), ignore_index=PADDING, label_smoothing=smoothing
+    )
+    torch.testing.assert_close(loss, wanted)
+    right = logits.argmax(1) == expected.flatten()
+    torch.testing.assert_close(parts["accuracy"], right.sum() / 7)
+    parameters = list(decoder.parameters())
+    found = torch.autograd.grad(loss, parameters, retain_graph=True)
+    for one, other in zip(found, torch.autograd.grad(wanted, parameters), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_sampling_feeds_back_the_decoder_s_own_tokens_in_the_share_asked_for():

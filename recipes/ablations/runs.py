@@ -1,0 +1,36 @@
+"""What is made once: a run's figures are kept in its folder, and taken from there the next time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asr.errors import UserError
+
+
+def once(
+    file: Path, asked: Sequence[str], make: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Return the figures that a file in a run's folder holds; without it, make and note them.
+
+    asked: the config and what was set, which the file must agree with. make: gives what JSON can
+        hold, and leaves the folder there to write to.
+
+    Raises UserError when the file is of a run that was asked for otherwise.
+    """
+    if not file.exists():
+        found = make()
+        file.write_text(json.dumps({"asked": [*asked], **found}), "utf-8")
+        return found
+    held: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    if (was_asked := held.pop("asked")) != [*asked]:
+        raise UserError(f"{file.parent}: holds a run of {' '.join(was_asked)}; name another folder")
+    return held
+
+
+def cpu_seconds() -> float:
+    """Return the CPU-seconds of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])

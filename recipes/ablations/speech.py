@@ -1,0 +1,280 @@
+"""Entropy weight, window, silence mask, CTC weight and location features on speech, one at a time.
+
+    python recipes/ablations/speech.py RUNS --data FOLDER [--variants base window] [--seeds 1 2 3]
+
+trains speech.toml once for each variant and seed, each in a folder of its own in RUNS; writes the
+dev utterances down by free-running greedy search, with some models in several ways; and writes
+RUNS/speech.md and RUNS/speech.png. Runs that are finished are not trained again, one that was
+stopped is begun anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from runs import cpu_seconds, once
+from summary import cell, draw
+from torch import Tensor
+
+from asr.attention.masks import pool_mask
+from asr.attention.penalties import entropy
+from asr.audio.read import read
+from asr.decoding import DecodingSettings, LoadedModel
+from asr.errors import UserError
+from asr.models.seq2seq import build_speech_model
+from asr.pieces import Piece, gather, whole
+from asr.render.tables import markdown_table
+from asr.scoring import health
+from asr.scoring.words import ErrorCounts, count_characters, count_words
+from asr.search.settings import BeamSettings
+from asr.training.config import SpeechConfig, load_config
+from asr.training.run import run
+from asr.training.speech_data import SpeechData
+
+CONFIG = Path(__file__).with_name("speech.toml")
+GREEDY = DecodingSettings(BeamSettings(size=1), fastest=0.0)  # at the speed it was said
+PER_CENT = 100.0
+
+Changes = Mapping[str, Any]  # settings of the attention → values
+WINDOW: Changes = {"window_back": 5, "window_ahead": 10}  # 0.4 and 0.8 s
+NO_WINDOW: Changes = dict.fromkeys(WINDOW, 0)
+MASK: Changes = {"silence_mask": True}
+NO_MASK: Changes = {"silence_mask": False}
+AS_TRAINED = "as trained"
+DIGITS = {"entropy": 2, "seconds": 0}  # in the table, where not 1
+
+
+class Variant(NamedTuple):
+    """What is trained, and how it is decoded.
+
+    overrides: what it changes in the config, as for `asr train --set`.
+    decodings: besides decoding as it was trained, what decoding changes in the attention.
+    """
+
+    overrides: Sequence[str]
+    decodings: Mapping[str, Changes]
+
+
+def attending(changes: Changes, decodings: Mapping[str, Changes]) -> Variant:
+    """Return a variant whose training changes settings of the attention."""
+    overrides = [f"model.attention.{name}={json.dumps(value)}" for name, value in changes.items()]
+    return Variant(overrides, decodings)
+
+
+VARIANTS = {
+    "base": Variant([], {"window": WINDOW, "mask": MASK, "window and mask": WINDOW | MASK}),
+    "entropy-below-0": Variant(["loss.entropy=-0.05"], {}),
+    "entropy-0": Variant(["loss.entropy=0.0"], {}),
+    "entropy-0.1": Variant(["loss.entropy=0.1"], {}),
+    "window": attending(WINDOW, {"no window": NO_WINDOW}),
+    "silence-mask": attending(MASK, {"no mask": NO_MASK}),
+    "ctc-0": Variant(["loss.ctc=0.0"], {}),
+    "ctc-0.6": Variant(["loss.ctc=0.6"], {}),
+    "no-location": attending({"location_features": 0}, {}),
+}
+
+
+class Dev(NamedTuple):
+    """The utterances to score on: what is said in each, and its audio."""
+
+    texts: list[str]
+    pieces: list[Piece]
+
+
+class Training(NamedTuple):
+    """half_way: CER in per cent after half of the steps. seconds: of CPU, data to model folder."""
+
+    half_way: float
+    seconds: float
+
+
+class Scores(NamedTuple):
+    """All in per cent but the entropy, in nats. What is of the attention is a mean over steps."""
+
+    cer: float
+    wer: float
+    entropy: float
+    diagonal: float  # steps whose expected position moves ahead, by no more than a pause
+    outside: float  # weight where there is no speech, by the audio's energy
+
+
+class Row(NamedTuple):
+    """A row of the table: a variant, how it is decoded, and what each seed came to."""
+
+    variant: str
+    decoding: str
+    trainings: list[Training]
+    scores: list[Scores]
+
+    def __str__(self) -> str:
+        return self.variant if self.decoding == AS_TRAINED else f"{self.variant}, {self.decoding}"
+
+
+def read_dev(data: Path, overrides: Sequence[str]) -> Dev:
+    """Read the dev utterances of the config.
+
+    Raises UserError when the settings or the data cannot be used.
+    """
+    config = load_config(CONFIG, overrides)
+    assert isinstance(config, SpeechConfig)
+    utterances = SpeechData(config, data, CONFIG.parent).dev
+    return Dev([each.text for each in utterances], [whole(read(each.audio)) for each in utterances])
+
+
+def train(folder: Path, data: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """Train one run in its folder, which is there only when the run is finished.
+
+    Raises UserError when the folder is there, or the run cannot be made.
+    """
+    if folder.exists():
+        raise UserError(f"{folder}: is in the way and no finished run; name another folder")
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a command that was stopped
+    before = cpu_seconds()
+    run(CONFIG, unfinished, data, overrides)
+    seconds = cpu_seconds() - before
+    unfinished.rename(folder)
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    validations = [line for line in map(json.loads, lines) if line["kind"] == "dev"]
+    middle = validations[(len(validations) - 1) // 2]
+    return Training(middle["cer"], seconds)._asdict()
+
+
+def changed(loaded: LoadedModel, changes: Changes) -> LoadedModel:
+    """Return a model with the same weights whose attention has other settings."""
+    attention = replace(loaded.settings.attention, **changes)
+    settings = replace(loaded.settings, attention=attention)
+    model = build_speech_model(settings, len(loaded.vocabulary))
+    model.load_state_dict(loaded.model.state_dict())
+    return replace(loaded, model=model.eval().requires_grad_(False), settings=settings)
+
+
+def score(loaded: LoadedModel, dev: Dev) -> Scores:
+    """Write the dev utterances down greedily, count the errors, and look at the attention."""
+    words, characters = ErrorCounts(), ErrorCounts()
+    entropies, outside = [torch.zeros(0)], [torch.zeros(0)]
+    healths: list[health.Health] = []
+    for batch in gather(dev.pieces, GREEDY.batch_seconds):
+        pieces = [dev.pieces[index] for index in batch]
+        for index, piece, segment in zip(batch, pieces, loaded.decode(pieces, GREEDY), strict=True):
+            words += count_words(dev.texts[index], segment.text)
+            characters += count_characters(dev.texts[index], segment.text)
+            if len(segment.weights):
+                weights = torch.from_numpy(segment.weights)
+                entropies.append(entropy(weights))
+                outside.append(share_outside(weights, piece, loaded.model.encoder.reduction))
+                healths.append(health.measure(weights))
+    diagonal = health.aggregate(healths).total.mean.diagonal if healths else math.nan
+    return Scores(
+        cer=PER_CENT * characters.rate,
+        wer=PER_CENT * words.rate,
+        entropy=float(torch.cat(entropies).mean()),
+        diagonal=PER_CENT * diagonal,
+        outside=PER_CENT * float(torch.cat(outside).mean()),
+    )
+
+
+def share_outside(weights: Tensor, piece: Piece, reduction: int) -> Tensor:
+    """Return the share (U,) of each step's weights (U, T) on annotations without speech.
+
+    reduction: frames an annotation stands for. What speech is says `asr.audio.speech`, which keeps
+    100 ms around it; an annotation with one frame of it counts as speech.
+    """
+    spoken = pool_mask(torch.from_numpy(piece.speech)[None], reduction)[0]  # (T,)
+    return weights[:, ~spoken].sum(1)
+
+
+def decode(folder: Path, changes: Changes, dev: Dev) -> dict[str, Any]:
+    """Score the model of a finished run, decoded with changed settings of its attention."""
+    return score(changed(LoadedModel.load(folder / "model"), changes), dev)._asdict()
+
+
+def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: Dev) -> list[Row]:
+    """Train one run and decode with it in all ways, but for what its folder holds already.
+
+    Raises UserError when that is of other settings, or the run cannot be made.
+    """
+    trained = once(folder / "training.json", overrides, partial(train, folder, data, overrides))
+    rows = []
+    for name, changes in {AS_TRAINED: {}, **VARIANTS[variant].decodings}.items():
+        file = folder / f"{name.replace(' ', '-')}.json"
+        asked = [*overrides, *(f"{setting}={value}" for setting, value in changes.items())]
+        found = once(file, asked, partial(decode, folder, changes, dev))
+        rows.append(Row(variant, name, [Training(**trained)], [Scores(**found)]))
+    return rows
+
+
+def columns(figures: Sequence[NamedTuple]) -> list[tuple[str, list[float]]]:
+    """Return each field's name with its values of all seeds."""
+    return [(name, [getattr(each, name) for each in figures]) for name in figures[0]._fields]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return all figures in Markdown; what is of the training stands once a variant."""
+    cells = []
+    for row in rows:
+        scored = [cell(values, DIGITS.get(name, 1)) for name, values in columns(row.scores)]
+        trained: list[str | None] = [None] * len(Training._fields)
+        if row.decoding == AS_TRAINED:
+            trained = [cell(values, DIGITS.get(name, 1)) for name, values in columns(row.trainings)]
+        cells.append((row.variant, row.decoding, *scored, *trained))
+    scores = ("CER %", "WER %", "entropy, nats", "diagonal %", "outside speech %")
+    return markdown_table(
+        ("trained", "decoded", *scores, "CER % half-way", "training, CPU-s"), cells
+    )
+
+
+def picture(path: Path, rows: Sequence[Row]) -> None:
+    """Draw CER and what the attention does, of every seed."""
+    panels = {
+        title: {str(row): {"": [getattr(each, name) for each in row.scores]} for row in rows}
+        for title, name in (
+            ("CER, %", "cer"),
+            ("entropy of a step, nats", "entropy"),
+            ("weight outside speech, %", "outside"),
+        )
+    }
+    draw(path, panels)
+
+
+def main() -> None:
+    """Read the arguments, train what is not trained yet, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description="Masks, penalties and features on speech.")
+    parser.add_argument("runs", type=Path, help="a folder for the runs, the table and the picture")
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    given = parser.parse_args()
+    dev = read_dev(given.data, given.overrides)
+    found: dict[tuple[str, str], list[Row]] = {}
+    for seed, variant in product(given.seeds, given.variants):  # a seed whole before the next
+        folder = given.runs / f"{variant}-{seed}"
+        overrides = [*given.overrides, *VARIANTS[variant].overrides, f"seed={seed}"]
+        for row in measure(folder, variant, given.data, overrides, dev):
+            found.setdefault((row.variant, row.decoding), []).append(row)
+    rows = [
+        Row(*name, [each.trainings[0] for each in seeds], [each.scores[0] for each in seeds])
+        for name, seeds in found.items()
+    ]
+    text = table(rows)
+    (given.runs / "speech.md").write_text(f"{text}\n", "utf-8")
+    picture(given.runs / "speech.png", rows)
+    print(text)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from error
