@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from asr.attention.contract import Annotations
+from asr.models.dropout import Dropout
 from asr.models.recurrent import Bidirectional, reversal
 
 CONVOLUTION_STRIDE = 4  # two layers of stride 2: 10 ms frames become 40 ms
@@ -74,7 +75,7 @@ class AcousticEncoder(nn.Module):
         self.layers = nn.ModuleList(Bidirectional(self.size, state_size) for _ in range(layers))
         self.reduce = nn.Linear(2 * self.size, self.size) if self.reduces else None
         self.last_norm = nn.LayerNorm(self.size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, features: Tensor, lengths: Tensor) -> Annotations:
         """Annotate normalised features (B, F, mels) of lengths (B,) frames → (B, T, size).

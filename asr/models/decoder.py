@@ -277,8 +277,8 @@ class Decoder(nn.Module):
 
     def _output(self, readout: Tensor, weights: Tensor) -> DecoderOutput:
         """Put readout (B, U, R) and weights (B, U, T) beside the layer that makes logits."""
-        owner = self.embedding if isinstance(self.output, TiedOutput) else self.output
-        return DecoderOutput(self.readout_dropout(readout), weights, owner.weight, self.output.bias)
+        layer = self.output
+        return DecoderOutput(self.readout_dropout(readout), weights, layer.weight, layer.bias)
 
     def _make_output(self, tied: bool, readout_size: int) -> nn.Linear | TiedOutput:
         if not tied:

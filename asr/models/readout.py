@@ -74,6 +74,11 @@ class TiedOutput(nn.Module):
         # In a tuple, so that the weight has one owner, and one name in a model folder.
         self._borrowed = (embedding,)
 
+    @property
+    def weight(self) -> Tensor:
+        """(V, M), the embedding's own."""
+        return self._borrowed[0].weight
+
     def forward(self, readout: Tensor) -> Tensor:
         """Return logits (…, V) of readout (…, M)."""
-        return functional.linear(readout, self._borrowed[0].weight, self.bias)
+        return functional.linear(readout, self.weight, self.bias)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Sequence
 from itertools import product
@@ -28,7 +27,7 @@ from asr.commands.options import count
 from asr.errors import UserError
 from asr.models.cells import CELLS
 from asr.render.tables import markdown_table
-from asr.scoring.bleu import LENGTHS, score
+from asr.scoring.bleu import score
 from asr.training.config import TranslationConfig, load_config
 from asr.training.run import run
 from asr.training.translation_data import TranslationData
@@ -105,7 +104,7 @@ def measure(
         texts = [each.text for each in translator.translate(dev.sources, beam=beam)]
         decoding = time.process_time() - before_decoding
         return Figures(
-            bleu=bleu(dev, texts, range(len(texts))),
+            bleu=bleu(dev, texts),
             by_length=by_length(dev, texts),
             training=training,
             decoding=decoding,
@@ -115,22 +114,16 @@ def measure(
     return Figures(**once(folder / RESULT, asked, make))
 
 
-def bleu(dev: Dev, texts: Sequence[str], places: Sequence[int]) -> float:
-    """Return BLEU of some of the sentences, by the convention that suits their form."""
-    found = score([dev.references[at] for at in places], [texts[at] for at in places])
+def bleu(dev: Dev, texts: Sequence[str]) -> float:
+    """Return BLEU of all sentences, by the convention that suits their form."""
+    found = score(dev.references, texts)
     return found.lowercase if dev.tokens else found.bleu
 
 
 def by_length(dev: Dev, texts: Sequence[str]) -> list[tuple[str, float]]:
     """Return the name and BLEU of each bucket of source length that has a sentence in it."""
-    words = [len(source.split()) for source in dev.sources]
-    found = []
-    for low, high in zip((0, *LENGTHS), (*LENGTHS, math.inf), strict=True):
-        places = [at for at, length in enumerate(words) if low < length <= high]
-        if places:
-            name = f"over {low}" if high == math.inf else f"{low + 1} to {high}"
-            found.append((name, bleu(dev, texts, places)))
-    return found
+    buckets = score(dev.references, texts, dev.sources).by_length
+    return [(each.name, each.lowercase if dev.tokens else each.bleu) for each in buckets]
 
 
 def tables(results: dict[Variant, list[Figures]]) -> str:
