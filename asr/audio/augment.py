@@ -11,6 +11,8 @@ from torch import Tensor
 
 from asr.errors import UserError
 
+TELEPHONE_RATE = 8000  # Hz
+_MU = 255  # of the µ-law
 _SILENCE = 1e-12  # mean power below which there is no level to speak of (-120 dB)
 
 
@@ -99,6 +101,27 @@ def reverberate(samples: NDArray[np.float32], response: NDArray[np.float32]) -> 
     gain = np.sqrt(_power(samples) / power) if power > 0 else 1.0
     distant: NDArray[np.float32] = (gain * wet).astype(np.float32)
     return distant
+
+
+def telephone(samples: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
+    """Sends the speech down a telephone line: half of `TELEPHONE_RATE` wide, in 8 bits a sample.
+
+    The 8 bits are those of the µ-law (ITU-T G.711, without its table's rounding); what is above
+    full scale is clipped.
+
+    Args:
+        samples: (S,), at `rate` Hz.
+    """
+    import soxr
+
+    narrow = soxr.resample(samples.astype(np.float32), rate, TELEPHONE_RATE, "MQ")
+    compressed = np.sign(narrow) * np.log1p(_MU * np.abs(narrow).clip(max=1)) / np.log1p(_MU)
+    steps = np.round(compressed * 127) / 127
+    coded = np.sign(steps) * np.expm1(np.abs(steps) * np.log1p(_MU)) / _MU
+    wide = soxr.resample(coded.astype(np.float32), TELEPHONE_RATE, rate, "MQ")
+    heard = np.zeros(samples.size, np.float32)
+    heard[: len(wide)] = wide[: len(heard)]  # resampling there and back may cost a sample
+    return heard
 
 
 def spec_augment(

@@ -31,6 +31,9 @@ CHARACTERS_PER_SECOND: Final = 25.0  # CTC emits one per 40 ms at most; fast rea
 SHORTEST: Final = 0.1  # s; less holds no word
 LONGEST: Final = 120.0  # s; so much in one piece does not fit into memory in training
 TOLERANCE: Final = 0.1  # s by which a stated duration, or a header, may be off
+ROOM: Final = (
+    "room-impulse-response"  # the label of what is no noise but a room's answer to a click
+)
 
 _UNKNOWN_FRAMES: Final = 2**62  # a streamed FLAC claims at least so many
 _WORD_START: Final = "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's sign for a space
@@ -323,14 +326,23 @@ def _characters(symbols: Collection[str]) -> frozenset[str]:
 def read_noise(path: str | Path) -> list[Utterance]:
     """The recordings of a manifest without speech: as `read_manifest`, but `text` may be absent.
 
-    Whatever a line says of text or label, the utterance's text is "": nothing is said.
+    Whatever a line says of text or label, the utterance's text is "": nothing is said. Lines with
+    the label `ROOM` are left out: see `read_responses`.
     """
-    path = Path(path)
-    recordings: list[Utterance] = []
+    return [found for found, label in _without_words(Path(path)) if label != ROOM]
+
+
+def read_responses(path: str | Path) -> list[Path]:
+    """The audio files of those lines of a manifest of noise that have the label `ROOM`."""
+    return [found.audio for found, label in _without_words(Path(path)) if label == ROOM]
+
+
+def _without_words(path: Path) -> Iterator[tuple[Utterance, str]]:
+    """Yield each line of a manifest with an empty text, and its label."""
     for number, line in _lines(path):
         try:
             record = json.loads(line)
-            recordings.append(_parse(json.dumps({**record, "text": "", "norm": ""}), path.parent))
+            found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)
         except (UserError, ValueError, TypeError) as error:
             raise UserError(f"{path}:{number}: {error}") from error
-    return recordings
+        yield found, str(record.get("label", ""))

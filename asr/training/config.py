@@ -36,7 +36,8 @@ class SpeechDataSettings:
     dev_ids: a file that lists the dev utterances to use, relative to the config; empty for all.
     dev_most: use at most so many, spread evenly over the list; 0 for all.
     noise: a manifest of recordings without speech: mixed into speech, and shown alone with an
-        empty text, so that the model learns to write nothing. Empty for none.
+        empty text, so that the model learns to write nothing. Those with the label
+        "room-impulse-response" are the rooms of `augment.room_share`. Empty for none.
     noise_times: how often an epoch shows each of them alone.
     longest: utterances above so many seconds are left out of training (their number is told).
     cache_gigabytes: how much decoded audio to keep in memory.
@@ -113,6 +114,8 @@ class AugmentSettings:
     gain_db: float = 6.0
     noise_share: float = 0.0
     noise_snr_db: tuple[float, ...] = (5.0, 25.0)  # lowest, highest
+    room_share: float = 0.0
+    telephone_share: float = 0.0
     time_masks: int = 2
     time_width: int = 40
     time_share: float = 0.08

@@ -15,9 +15,17 @@ from torch import Tensor
 
 from asr.audio import augment
 from asr.audio.features import LogMel, Normalizer
-from asr.audio.read import read
+from asr.audio.read import SAMPLE_RATE, read
 from asr.audio.speech import speech_mask
-from asr.corpora.manifest import Utterance, read_manifest, read_noise, select
+from asr.corpora.manifest import (
+    ROOM,
+    Utterance,
+    read_manifest,
+    read_noise,
+    read_responses,
+    select,
+)
+from asr.errors import UserError
 from asr.text.vocabulary import Vocabulary
 from asr.training.batches import AudioStore, plan_batches, repeat
 from asr.training.config import SpeechConfig
@@ -85,6 +93,12 @@ class SpeechData:
         self.vocabulary = Vocabulary.characters()
         self.examples, self._shares = self._read_training(data, config_folder)
         self.noise = [each.audio for each in self.examples if not each.tokens]
+        self.rooms = read_responses(data / config.data.noise) if config.data.noise else []
+        if config.augment.room_share and not self.rooms:
+            raise UserError(
+                f"augment.room_share = {config.augment.room_share:g} wants room impulse responses; "
+                f"data.noise = {config.data.noise!r} lists none (lines with the label {ROOM!r})"
+            )
         self.dev = self._read_dev(data, config_folder)
         self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
         self.features = LogMel(mels=config.model.features.mels)
@@ -187,12 +201,18 @@ class SpeechData:
         settings = self.config.augment
         samples = self.store[example.audio]
         samples = augment.speed(samples, float(random.choice(settings.speeds)))
+        if settings.room_share and random.random() < settings.room_share:
+            room = self.store[self.rooms[int(random.integers(len(self.rooms)))]]
+            samples = augment.reverberate(samples, room)
         if self.noise and example.tokens and random.random() < settings.noise_share:
             noise = self.store[self.noise[int(random.integers(len(self.noise)))]]
             lowest, highest = settings.noise_snr_db
             ratio = float(random.uniform(lowest, highest))
             samples = augment.add_noise(samples, noise, ratio, int(random.integers(len(noise))))
-        return augment.volume(samples, float(random.uniform(-1, 1)) * settings.gain_db)
+        samples = augment.volume(samples, float(random.uniform(-1, 1)) * settings.gain_db)
+        if settings.telephone_share and random.random() < settings.telephone_share:
+            samples = augment.telephone(samples, SAMPLE_RATE)
+        return samples
 
     def _collate(
         self, heard: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]], seed: int

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.audio.augment import add_noise, reverberate, spec_augment, speed, volume
+from asr.audio.augment import add_noise, reverberate, spec_augment, speed, telephone, volume
 from asr.errors import UserError
 
 RATE = 16_000
@@ -95,8 +95,20 @@ def test_a_room_without_a_peak_is_refused():
             reverberate(noise(10), response)
 
 
+def test_a_telephone_keeps_low_tones_in_coarse_steps_and_drops_high_ones():
+    seconds = np.arange(16_001) / 16_000
+    low, high = (0.3 * np.sin(2 * np.pi * pitch * seconds).astype("f4") for pitch in (700, 5500))
+    heard = telephone(low, 16_000)
+    assert heard.dtype == np.float32 and len(heard) == len(low)
+    error = energy(heard - low) / energy(low)
+    assert 1e-5 < error < 1e-2  # 20 to 50 dB below the tone: eight bits of the µ-law
+    assert energy(telephone(high, 16_000)) < 1e-3 * energy(high)
+    assert not telephone(np.zeros(800, "f4"), 16_000).any()
+
+
 def test_samples_given_are_never_changed():
     speech, other = noise(1000), noise(500, seed=1)
+    telephone(speech, 16_000)
     volume(speech, 3), speed(speech, 1.0), add_noise(speech, other, 5.0), reverberate(speech, other)
     assert np.array_equal(speech, noise(1000)) and np.array_equal(other, noise(500, seed=1))
     assert speed(speech, 1.0) is not speech

@@ -4,7 +4,9 @@ import importlib.util
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 from safetensors.torch import load_file
 
@@ -204,6 +206,35 @@ def test_a_list_says_which_utterances_of_a_manifest_to_leave_out(tones, tmp_path
         SpeechData(config_from_table(table), tones, tmp_path)
 
 
+def test_rooms_and_telephones_are_heard_and_are_no_noise(tones, tmp_path):
+    click = np.zeros(4000, np.float32)
+    click[[100, 2000]] = 1.0, 0.7
+    soundfile.write(tones / "room.flac", click, 16_000)
+    lines = [
+        {"audio": "dev/0000.flac", "label": "hum"},
+        {"audio": "room.flac", "label": "room-impulse-response"},
+    ]
+    (tones / "noise.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    plain = ["data.noise=noise.jsonl", "augment.speeds=[1.0]", "augment.gain_db=0.0"]
+
+    def heard(*options):
+        data = SpeechData(load_config(CONFIG, [*plain, *options]), tones, CONFIG.parent)
+        assert [each.name for each in data.noise] == ["0000.flac"]
+        batch = data.make(0, 0, [0])
+        return batch.samples[0].numpy()
+
+    dry, room, line = (
+        heard(*each) for each in ([], ["augment.room_share=1.0"], ["augment.telephone_share=1.0"])
+    )
+    assert np.abs(room - dry).max() > 0.1 * np.abs(dry).max()
+    first = slice(1900)  # before the echo only the level differs
+    gain = room[first] @ dry[first] / (dry[first] @ dry[first])
+    assert room[first] == pytest.approx(gain * dry[first], abs=1e-4)
+    assert 0 < np.abs(line - dry).mean() < np.abs(dry).mean()
+    with pytest.raises(UserError, match="wants room impulse responses"):
+        heard("data.noise=dev.jsonl", "augment.room_share=0.1")
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in RECIPES.glob("librispeech/*.toml")))
 def test_every_librispeech_recipe_trains_when_made_small(name, tones, tmp_path):
     small = [
@@ -212,6 +243,7 @@ def test_every_librispeech_recipe_trains_when_made_small(name, tones, tmp_path):
         "data.dev_ids=",
         "data.dev_most=2",
         "data.noise=",
+        "augment.room_share=0.0",
         "batches.size=12.0",
         "training.processes=1",
         "training.start_from=",
