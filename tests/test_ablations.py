@@ -52,6 +52,12 @@ def rows(table: Path) -> list[list[str]]:
     return [[each.strip() for each in line.strip("|").split("|")] for line in lines]
 
 
+def check_what_is_written(folder: Path, name: str, printed: str) -> None:
+    """A command leaves a picture, and the tables that it prints."""
+    assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / f"{name}.md").read_text("utf-8") == printed
+
+
 # toys
 
 
@@ -131,8 +137,7 @@ def test_the_toys_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch,
             [toy, cut] for toy in ("primes", "copy") for cut in ("full", "all-three")
         ]
         assert all(0 <= float(each) <= 1 for row in part[2:] for each in row[2:6])
-    assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "paths.md").read_text("utf-8") == capsys.readouterr().out
+    check_what_is_written(tmp_path, "paths", capsys.readouterr().out)
     with monkeypatch.context() as patch:
         patch.setattr(paths, "train", None)  # what is finished is not trained again
         start(patch, paths, *asked, "--steps", 2)
@@ -185,8 +190,7 @@ def test_kinds_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch, ca
         ]
     assert table[4][3:] == ["1 to 10"]
     assert int(table[2][-1]) > int(table[3][-1])  # a fixed context has no weights of its own
-    assert (tmp_path / "kinds.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "kinds.md").read_text("utf-8") == capsys.readouterr().out
+    check_what_is_written(tmp_path, "kinds", capsys.readouterr().out)
     monkeypatch.setattr(kinds, "run", None)  # what is finished is not trained again
     start(monkeypatch, kinds, *asked)
     assert rows(tmp_path / "kinds.md") == table
@@ -327,8 +331,7 @@ def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeyp
         ["window", "as trained"],
         ["window", "no window"],
     ]
-    assert (tmp_path / "speech.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "speech.md").read_text("utf-8") == capsys.readouterr().out
+    check_what_is_written(tmp_path, "speech", capsys.readouterr().out)
     monkeypatch.setattr(speech, "run", None)  # what is finished is not trained again
     start(monkeypatch, speech, *asked)
     assert rows(tmp_path / "speech.md") == table

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paths import CUTS
-from runs import cpu_seconds, once
-from summary import cell, draw
+from runs import command, cpu_seconds, once, publish
+from summary import cell, draw, panels
 
 from asr.attention import KINDS
 from asr.commands.options import count
@@ -151,18 +151,12 @@ def tables(results: dict[Variant, list[Figures]]) -> str:
 
 def picture(path: Path, results: dict[Variant, list[Figures]]) -> None:
     """Draw BLEU and both times of every seed."""
-    panels = {
-        title: {
-            str(variant): {"": [getattr(each, name) for each in seeds]}
-            for variant, seeds in results.items()
-        }
-        for title, name in (
-            ("BLEU", "bleu"),
-            ("training, CPU-seconds", "training"),
-            ("decoding, CPU-seconds", "decoding"),
-        )
+    titles = {
+        "BLEU": "bleu",
+        "training, CPU-seconds": "training",
+        "decoding, CPU-seconds": "decoding",
     }
-    draw(path, panels)
+    draw(path, panels(titles, {str(variant): seeds for variant, seeds in results.items()}))
 
 
 def main() -> None:
@@ -187,14 +181,8 @@ def main() -> None:
         overrides = [*given.overrides, *variant.overrides(), f"seed={seed}"]
         found = measure(given.config, folder, given.data, overrides, dev, given.beam)
         results.setdefault(variant, []).append(found)
-    text = tables(results)
-    (given.runs / "kinds.md").write_text(f"{text}\n", "utf-8")
-    picture(given.runs / "kinds.png", results)
-    print(text)
+    publish(given.runs, "kinds", tables(results), lambda path: picture(path, results))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
+    command(main)

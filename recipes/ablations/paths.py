@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from runs import command, publish
 from summary import cell, draw
 from toys import BEYOND, TOYS, TRAINED, VOCABULARY, Sizes, make_data
 
@@ -229,14 +230,8 @@ def main() -> None:
         ]
         for toy, cut in product(given.toys, given.cuts)
     }
-    text = tables(results)
-    (given.runs / "paths.md").write_text(f"{text}\n", "utf-8")
-    picture(given.runs / "paths.png", results)
-    print(text)
+    publish(given.runs, "paths", tables(results), lambda path: picture(path, results))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
+    command(main)

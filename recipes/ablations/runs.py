@@ -1,4 +1,4 @@
-"""What is made once: a run's figures are kept in its folder, and taken from there the next time."""
+"""What the commands share: figures made once and kept, what is written of them, how they end."""
 
 from __future__ import annotations
 
@@ -29,6 +29,24 @@ def once(
     if (was_asked := held.pop("asked")) != [*asked]:
         raise UserError(f"{file.parent}: holds a run of {' '.join(was_asked)}; name another folder")
     return held
+
+
+def publish(runs: Path, name: str, text: str, picture: Callable[[Path], None]) -> None:
+    """Write RUNS/name.md and RUNS/name.png, and print the text.
+
+    Raises UserError when the picture cannot be written.
+    """
+    (runs / f"{name}.md").write_text(f"{text}\n", "utf-8")
+    picture(runs / f"{name}.png")
+    print(text)
+
+
+def command(main: Callable[[], None]) -> None:
+    """Run a script's main function; a user's mistake is one line and a status that is not 0."""
+    try:
+        main()
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from error
 
 
 def cpu_seconds() -> float:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from runs import cpu_seconds, once
-from summary import cell, draw
+from runs import command, cpu_seconds, once, publish
+from summary import cell, draw, panels
 from torch import Tensor
 
 from asr.attention.masks import pool_mask
@@ -236,15 +236,12 @@ def table(rows: Sequence[Row]) -> str:
 
 def picture(path: Path, rows: Sequence[Row]) -> None:
     """Draw CER and what the attention does, of every seed."""
-    panels = {
-        title: {str(row): {"": [getattr(each, name) for each in row.scores]} for row in rows}
-        for title, name in (
-            ("CER, %", "cer"),
-            ("entropy of a step, nats", "entropy"),
-            ("weight outside speech, %", "outside"),
-        )
+    titles = {
+        "CER, %": "cer",
+        "entropy of a step, nats": "entropy",
+        "weight outside speech, %": "outside",
     }
-    draw(path, panels)
+    draw(path, panels(titles, {str(row): row.scores for row in rows}))
 
 
 def main() -> None:
@@ -267,14 +264,8 @@ def main() -> None:
         Row(*name, [each.trainings[0] for each in seeds], [each.scores[0] for each in seeds])
         for name, seeds in found.items()
     ]
-    text = table(rows)
-    (given.runs / "speech.md").write_text(f"{text}\n", "utf-8")
-    picture(given.runs / "speech.png", rows)
-    print(text)
+    publish(given.runs, "speech", table(rows), lambda path: picture(path, rows))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
+    command(main)

@@ -28,6 +28,17 @@ def cell(values: Sequence[float], digits: int = 3) -> str:
     return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
+def panels(titles: Mapping[str, str], rows: Mapping[str, Sequence[object]]) -> dict[str, Panel]:
+    """Return a panel for each title, of one series: a field of what each seed of a row came to.
+
+    titles: title → the field's name.
+    """
+    return {
+        title: {row: {"": [getattr(each, name) for each in seeds]} for row, seeds in rows.items()}
+        for title, name in titles.items()
+    }
+
+
 def draw(
     path: Path, panels: Mapping[str, Panel], label: str = "", end: float | None = None
 ) -> None:
