@@ -283,7 +283,7 @@ AS_IS = ("data.subword_dropout=0", "training.device=cpu", "training.start_from="
 PEER = "JoeyNMT, float32"
 TRANSLATORS: dict[str, Callable[[Job], Translator]] = {
     "asr, bf16": lambda job: _ours(job, "bf16"),
-    "asr, float32": lambda job: _ours(job, "float32"),
+    "asr, float32": lambda job: _ours(job, "fp32"),
     PEER: _joeynmt,
 }
 

@@ -122,7 +122,7 @@ def test_ours_trains_on_every_token_and_decodes_to_the_end(
 
 def test_decoding_does_the_work_that_was_asked_for(translators: Any, words: list[str]) -> None:
     job = translators.plan(translators.arguments(words))
-    ours = translators._ours(job, "float32")
+    ours = translators._ours(job, "fp32")
     ours.step(ours.batches[0])
     state = torch.random.get_rng_state()
     for beam in (1, 4):

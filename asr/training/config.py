@@ -12,6 +12,8 @@ from asr.errors import UserError
 from asr.models.settings import SpeechSettings, TranslationSettings
 from asr.settings import from_table
 
+PRECISIONS = ("bf16", "fp32")
+
 
 @dataclass(frozen=True)
 class ManifestSettings:
@@ -150,6 +152,7 @@ class TrainingSettings:
     patience: stop after so many validations without a better one; 0 never stops early.
     processes: how many train together; a batch is shared out between them.
     start_from: a model folder of the same sizes whose weights to begin with; empty for none.
+    precision: of the products, "bf16" or "fp32"; the weights are always in 32 bits.
     accumulate: batches of which the gradients are summed for one step.
     """
 
@@ -169,6 +172,12 @@ class TrainingSettings:
     device: str = "auto"
     processes: int = 1
     start_from: str = ""
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise UserError(
+                f"training.precision {self.precision!r} is not one of: {', '.join(PRECISIONS)}"
+            )
 
 
 @dataclass(frozen=True)

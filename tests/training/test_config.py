@@ -55,6 +55,7 @@ def test_defaults_and_overrides(tmp_path):
         (SMALL, ["training.steps"], "key=value"),
         (SMALL, ["training.steps=many"], "training.steps must be a whole number"),
         (SMALL, ["training.steps=1.5"], "training.steps must be a whole number"),
+        (SMALL, ["training.precision=float16"], "'float16' is not one of: bf16, fp32"),
         (SMALL, ["seed.x=1"], "seed must be a whole number"),
         (SMALL + "seed = 1\n", ["seed.x=1"], "not a table"),
         ("task = 'cooking'\n", [], "speech, translation"),
