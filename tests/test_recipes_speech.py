@@ -1,5 +1,7 @@
-"""The scripts of the LibriSpeech recipe: synthetic speech and word language models."""
+"""The scripts of the LibriSpeech recipe: synthetic speech, text and word language models."""
 
+import json
+import lzma
 import runpy
 import sys
 from multiprocessing.pool import ThreadPool
@@ -85,7 +87,7 @@ def test_a_language_model_is_counted_from_text_and_manifests(tmp_path, monkeypat
     (tmp_path / "text.txt").write_text("The cat sat.\nthe cat sat\nA rare bird\n")
     speech = RECIPE.parents[1] / "data" / "speech" / "manifest.jsonl"
     output = tmp_path / "words.npz"
-    arguments = [output, tmp_path / "text.txt", speech, "--least", "1", "1"]
+    arguments = [output, tmp_path / "text.txt", speech, "--order", "3"]
     monkeypatch.setattr(sys, "argv", ["language_model.py", *map(str, arguments)])
     runpy.run_path(str(RECIPE / "language_model.py"), run_name="__main__")
     assert " words, " in capsys.readouterr().out
@@ -93,3 +95,83 @@ def test_a_language_model_is_counted_from_text_and_manifests(tmp_path, monkeypat
     monkeypatch.setattr(sys, "argv", ["language_model.py", str(output), str(tmp_path / "none")])
     with pytest.raises(SystemExit, match="cannot be read as text"):
         runpy.run_path(str(RECIPE / "language_model.py"), run_name="__main__")
+
+
+NOTES = """The Project Gutenberg EBook of {title}
+
+Title: {title}
+
+Release Date: May, 1999 [EBook #{number}]
+
+Language: {language}
+
+*** START OF THIS PROJECT GUTENBERG EBOOK {title} ***
+
+CHAPTER I
+
+{text}
+
+End of the Project Gutenberg EBook of {title}
+
+*** END OF THIS PROJECT GUTENBERG EBOOK {title} ***
+Not of the book.
+"""
+TESTED = "the quick brown fox jumps over the lazy dog and back again today"
+
+
+def make_books(folder: Path) -> list[str]:
+    """Write books, and return the arguments that sift them."""
+    books = {
+        "plain": (
+            11,
+            "English",
+            "'Tis \u201cMr. Fox,\u201d I said; 'he slept\nin 1850.'  [Footnote: a note of it.]",
+        ),
+        "again": (12, "English", "'Tis Mr. Fox, I said. A new line."),
+        "french": (13, "French", "Un livre en langue de France."),
+        "numbered": (21, "English", "This book is tested with, by its number or so they say."),
+        "The Named Book, Volume 2": (14, "English", "Named it is, and it shall not be in here."),
+        "collection": (
+            15,
+            "English",
+            f"Mine own. {TESTED}. This book is tested with, by its number or so they say.",
+        ),
+        "quoting": (16, "English", "One sentence. Fox jumps over the lazy dog and so do I."),
+    }
+    for title, (number, language, text) in books.items():
+        book = NOTES.format(title=title, number=number, language=language, text=text)
+        (folder / f"{title}.txt").write_text(book, "utf-8")
+    (folder / "eval.tsv").write_text(
+        "title\tgutenberg_id\tsubset\nX\t21\ttest\nNamed Book\t9\tdev\n"
+    )
+    (folder / "held.jsonl").write_text(
+        json.dumps({"audio": "a.flac", "text": TESTED, "duration": 1.0}) + "\n"
+    )
+    (folder / "a.flac").touch()
+    return [
+        str(folder / "out.xz"),
+        str(folder),
+        "--eval-books",
+        str(folder / "eval.tsv"),
+        "--held-out",
+        str(folder / "held.jsonl"),
+    ]
+
+
+def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, capsys):
+    def make(*arguments: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["books.py", *arguments])
+        runpy.run_path(str(RECIPE / "books.py"), run_name="__main__")
+
+    make(*make_books(tmp_path))
+    with lzma.open(tmp_path / "out.xz", "rt") as file:
+        assert file.read().splitlines() == [
+            "'tis mister fox i said", "a new line", "he slept in eighteen fifty", "one sentence",
+        ]  # fmt: skip
+    said = capsys.readouterr().out
+    assert "7 files, 3 not English, not free or named, 1 share text with what is tested" in said
+    assert "3 books, 4 lines, 15 words" in said
+    with pytest.raises(SystemExit, match="no books"):
+        make(str(tmp_path / "out.xz"), str(tmp_path / "none"))
+    with pytest.raises(SystemExit, match=r"held\.jsonl: has no column 'gutenberg_id'"):
+        make(str(tmp_path / "out.xz"), str(tmp_path), "--eval-books", str(tmp_path / "held.jsonl"))

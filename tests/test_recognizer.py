@@ -16,7 +16,7 @@ from asr.audio.read import SAMPLE_RATE, read
 from asr.errors import UserError
 from asr.models.checkpoint import LANGUAGE_MODEL
 from asr.recognizer import Failure, Recognizer
-from asr.search.word_ngrams import lexicon_of, train_word_ngrams
+from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 from asr.transcript import Transcript
 
 SPEECH = Path(__file__).parents[1] / "data" / "speech"

@@ -13,7 +13,7 @@ from asr.attention.contract import Alignment, Annotations, Attention, Memory
 from asr.attention.normalizers import at_least_float32
 from asr.errors import UserError
 from asr.models.cells import CELLS, Cell, State, gate_norm
-from asr.models.dropout import Dropout
+from asr.models.dropout import Dropout, TokenDropout
 from asr.models.initial import initial_state
 from asr.models.readout import Readout, TiedOutput
 from asr.models.unrolled import Unrolled, can_unroll, unroll
@@ -100,6 +100,7 @@ class Decoder(nn.Module):
         readout_context: bool = True,
         tied: bool = False,
         layer_norm: bool = False,
+        token_dropout: float = 0.0,
         embedding_dropout: float | None = None,
         readout_dropout: float | None = None,
     ) -> None:
@@ -112,7 +113,8 @@ class Decoder(nn.Module):
         readout: a name in `asr.models.readout.ACTIVATIONS`.
         tied: the output layer's matrix is the embedding's.
         layer_norm: of what enters the gates of all cells; see `asr.models.cells.gate_norm`.
-        dropout: between layers, and of what the next two leave at None.
+        dropout: between layers, and of what the last two leave at None.
+        token_dropout: of whole tokens; see `asr.models.dropout.TokenDropout`.
         embedding_dropout, readout_dropout: of the embedded tokens, and before the output layer.
 
         Raises:
@@ -158,6 +160,7 @@ class Decoder(nn.Module):
             Cell(self.kind, state_size, state_size, layer_norm) for _ in range(layers - 1)
         )
         self.dropout = Dropout(dropout)
+        self.token_dropout = TokenDropout(token_dropout)
         self.embedding_dropout = _dropout(embedding_dropout, dropout)
         self.readout_dropout = _dropout(readout_dropout, dropout)
 
@@ -180,7 +183,7 @@ class Decoder(nn.Module):
         self, token: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Tensor, DecoderState]:
         """Take the last tokens (B, N) and give logits (B, N, V) of the next ones."""
-        embedded = self.embedding_dropout(self.embedding(token))  # (B, N, M)
+        embedded = self._embed(token)  # (B, N, M)
         state = self._advance(embedded, self._enter(embedded), state, memory)
         readout = self.readout_dropout(self._read([state], embedded))
         return at_least_float32(self.output(readout)), state
@@ -191,7 +194,7 @@ class Decoder(nn.Module):
         The same as U calls of `step`; what does not depend on the recurrence (embedding, the
         tokens' part of the gates, readout unless it is fed back, output) runs once for all steps.
         """
-        embedded = self.embedding_dropout(self.embedding(previous))  # (B, U, M)
+        embedded = self._embed(previous)  # (B, U, M)
         gates = self._enter(embedded)
         if self._is_plain and can_unroll(self.attention):
             hidden, context, weights = self._unroll(self.attention, gates, memory)
@@ -201,6 +204,10 @@ class Decoder(nn.Module):
             states.append(self._advance(one, its_gates, states[-1], memory))
         weights = torch.cat([state.alignment.weights for state in states[1:]], dim=1)  # (B, U, T)
         return self._output(self._read(states[1:], embedded), weights)
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        embedded: Tensor = self.embedding_dropout(self.token_dropout(self.embedding(tokens)))
+        return embedded
 
     def _unroll(self, attention: AdditiveAttention, gates: Tensor, memory: Memory) -> Unrolled:
         """Run all steps of one layer in one function; gates (B, U, 3H) of `_enter`."""

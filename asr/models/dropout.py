@@ -29,3 +29,16 @@ class Dropout(nn.Dropout):
         kept = (even > highest_dropped).to(inputs.dtype)
         dropped: Tensor = inputs * kept.mul_(1 / (1 - self.p) if self.p < 1 else 0)
         return dropped
+
+
+class TokenDropout(Dropout):
+    """Dropout of whole embedded tokens: a token loses all of its vector or nothing.
+
+    Source: Gal and Ghahramani 2016, section 4.2 (there by type, here by place).
+    """
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Set a share p of the vectors of inputs (…, M) to 0, scale the rest by 1 / (1 − p)."""
+        if not self.training or self.p == 0:
+            return inputs
+        return inputs * super().forward(inputs.new_ones(*inputs.shape[:-1], 1))

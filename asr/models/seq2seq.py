@@ -79,6 +79,7 @@ def build_translation_model(
         cell=settings.encoder.cell,
         attention_layers=settings.encoder.attention_layers,
         heads=settings.encoder.heads,
+        token_dropout=settings.encoder.token_dropout,
         embedding_dropout=settings.encoder.embedding_dropout,
         annotation_dropout=settings.encoder.annotation_dropout,
     )
@@ -110,6 +111,7 @@ def _build_decoder(
         readout_context=decoder.readout_context,
         tied=decoder.tied,
         layer_norm=decoder.layer_norm,
+        token_dropout=decoder.token_dropout,
         embedding_dropout=decoder.embedding_dropout,
         readout_dropout=decoder.readout_dropout,
     )

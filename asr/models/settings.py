@@ -35,6 +35,7 @@ class TextualSettings:
     attention_layers: int = 0  # of self-attention, after the recurrent ones
     heads: int = 4  # of self-attention
     dropout: float = 0.2
+    token_dropout: float = 0.0
     embedding_dropout: float | None = None
     annotation_dropout: float | None = None
 
@@ -109,6 +110,7 @@ class DecoderSettings:
     tied: bool = False  # the output layer's matrix is the embedding's
     layer_norm: bool = False
     dropout: float = 0.1
+    token_dropout: float = 0.0
     embedding_dropout: float | None = None
     readout_dropout: float | None = None
 

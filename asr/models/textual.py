@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from asr.attention.contract import Annotations
 from asr.errors import UserError
 from asr.models.acoustic import length_mask
-from asr.models.dropout import Dropout
+from asr.models.dropout import Dropout, TokenDropout
 from asr.models.recurrent import Bidirectional, reversal
 from asr.models.self_attention import SelfAttention, add_positions
 
@@ -37,6 +37,7 @@ class TextualEncoder(nn.Module):
         cell: str = "lstm",
         attention_layers: int = 0,
         heads: int = 4,
+        token_dropout: float = 0.0,
         embedding_dropout: float | None = None,
         annotation_dropout: float | None = None,
     ) -> None:
@@ -45,7 +46,8 @@ class TextualEncoder(nn.Module):
         state_size: of one direction; an annotation is of twice the size, whatever the layers.
         layers: recurrent ones; cell: a name in `asr.models.recurrent.READERS`.
         attention_layers, heads: see `asr.models.self_attention.SelfAttention`.
-        dropout: between and in layers, and of what the next two leave at None.
+        dropout: between and in layers, and of what the last two leave at None.
+        token_dropout: of whole tokens; see `asr.models.dropout.TokenDropout`.
         embedding_dropout, annotation_dropout: of the embedded tokens and of the annotations.
 
         Raises:
@@ -74,6 +76,7 @@ class TextualEncoder(nn.Module):
         if attention_layers:
             self.self_attention = SelfAttention(self.size, attention_layers, heads, dropout)
         self.dropout = Dropout(dropout)
+        self.token_dropout = TokenDropout(token_dropout)
         self.embedding_dropout = Dropout(
             dropout if embedding_dropout is None else embedding_dropout
         )
@@ -100,7 +103,8 @@ class TextualEncoder(nn.Module):
     def forward(self, tokens: Tensor, lengths: Tensor) -> Annotations:
         """Annotate tokens (B, T) of lengths (B,) → (B, T, size), 0 beyond each length."""
         mask = length_mask(lengths, tokens.size(1))
-        hidden = self._read(self.embedding_dropout(self._table[0](tokens)), lengths)
+        embedded = self.token_dropout(self._table[0](tokens))
+        hidden = self._read(self.embedding_dropout(embedded), lengths)
         if self.self_attention is not None:
             hidden = self.self_attention(hidden, mask)
         return Annotations(self.annotation_dropout(hidden) * mask[:, :, None], mask)

@@ -110,6 +110,8 @@ def spell_number(number: str) -> str:
 
 def _fold(text: str) -> str:
     """Lower case, ASCII where a letter has an ASCII base, one kind of apostrophe."""
+    if text.isascii():  # most of English: nothing to decompose
+        return text.lower().translate(_FOLDS)
     text = _OPENING_QUOTE.sub(" ", text).translate(_FOLDS)  # before U+00B4 decomposes into a space
     text = unicodedata.normalize("NFKD", text).lower().translate(_FOLDS)
     # Accents, and what has no width (soft hyphens, joiners), part no words.

@@ -128,10 +128,15 @@ class AugmentSettings:
 
 @dataclass(frozen=True)
 class LossSettings:
-    """(1 − ctc)·cross-entropy + ctc·CTC + the attention penalties, each with its factor."""
+    """(1 − ctc)·cross-entropy + ctc·CTC + the attention penalties, each with its factor.
+
+    consistency: of what two passes with other dropout say of each target (R-Drop); it takes
+        twice the time a step.
+    """
 
     ctc: float = 0.3
     label_smoothing: float = 0.1
+    consistency: float = 0.0
     entropy: float = 0.0
     entropy_target: float = 0.0  # nats
     coverage: float = 0.0

@@ -8,34 +8,56 @@ have 16.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from asr.attention.normalizers import at_least_float32
 
 LOGITS_AT_ONCE: Final = 2**20  # 4 MB in float32: they stay in a processor's cache
 
 
+class Outcome(NamedTuple):
+    """What the output layer makes of targets (N,); numbers all.
+
+    loss: mean cross-entropy, and the consistency with its factor; alone it has a gradient.
+    inconsistency: what the factor is for. right: how many targets are likeliest.
+    """
+
+    loss: Tensor
+    inconsistency: Tensor
+    right: Tensor
+
+
 def cross_entropy(
-    readout: Tensor, matrix: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float = 0.0
-) -> tuple[Tensor, Tensor]:
+    readout: Tensor,
+    matrix: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    label_smoothing: float = 0.0,
+    consistency: float = 0.0,
+) -> Outcome:
     """Mean cross-entropy of targets (N,) given the readouts (N, R), and how many are likeliest.
 
     matrix: (V, R) and bias: (V,) of the output layer. label_smoothing: the share ε of the target's
     probability that is spread over all V. A target counts as likeliest where no logit is above
-    its own. Both results are numbers; without any target both are 0.
-    Source: label smoothing, Szegedy et al. 2016, section 7.
+    its own. Without any target all is 0.
+    consistency: above 0 the second half of the readouts are those of the first half once more, with
+    other dropout, and so many times ½ (KL(p‖q) + KL(q‖p)) of the two distributions of each target
+    is added. Its mean is `inconsistency`, 0 where it is not asked for.
+    Sources: label smoothing, Szegedy et al. 2016, section 7; consistency, Liang et al. 2021,
+    "R-Drop: regularized dropout for neural networks", but for the mean over both halves.
     """
     device = readout.device.type
     # Under autocast the products are in 16 bits, all else is not.
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     with torch.autocast(device, enabled=False):
-        results: tuple[Tensor, Tensor] = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch
-            readout, matrix, bias, targets, label_smoothing, narrow or matrix.dtype
+        results: tuple[Tensor, Tensor, Tensor] = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch
+            readout, matrix, bias, targets, label_smoothing, consistency, narrow or matrix.dtype
         )
-    return results
+    return Outcome(*results)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -49,30 +71,40 @@ class _CrossEntropy(torch.autograd.Function):
         bias: Tensor,  # (V,)
         targets: Tensor,  # (N,)
         smoothing: float,
+        consistency: float,
         dtype: torch.dtype,  # of the products
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         size = len(bias)
         narrow, rows, offsets = (each.to(dtype) for each in (readout, matrix, bias))
         d_logits = narrow.new_empty(len(readout), size)  # (N, V), times N
         d_bias = torch.zeros_like(bias)
-        loss, likeliest = bias.new_zeros(()), targets.new_zeros(())
-        at_once = max(1, LOGITS_AT_ONCE // size)
-        parts = (each.split(at_once) for each in (narrow, targets, d_logits))
-        for some, wanted, d_some in zip(*parts, strict=True):
-            logits = at_least_float32(torch.addmm(offsets, some, rows.T))  # (n, V)
-            gradient = torch.softmax(logits, dim=1)
-            top, its = logits.amax(1, keepdim=True), logits.gather(1, wanted[:, None])
-            total = top - gradient.amax(1, keepdim=True).log()  # ln Σ exp, by its largest term
-            loss += (total - (1 - smoothing) * its - smoothing * logits.mean(1, keepdim=True)).sum()
+        loss, distance = bias.new_zeros(()), bias.new_zeros(())
+        likeliest = targets.new_zeros(())
+        copies = 2 if consistency else 1
+        at_once = max(1, LOGITS_AT_ONCE // (copies * size))
+        halves = (each.unflatten(0, (copies, -1)) for each in (narrow, targets, d_logits))
+        parts = (each.split(at_once, dim=1) for each in halves)
+        for some, wanted, d_some in zip(*parts, strict=True):  # (copies, n, ·)
+            logits = at_least_float32(functional.linear(some, rows, offsets))
+            gradient = torch.softmax(logits, dim=-1)
+            top, its = logits.amax(-1, keepdim=True), logits.gather(-1, wanted[..., None])
+            total = top - gradient.amax(-1, keepdim=True).log()  # ln Σ exp, by its largest term
+            mean = logits.mean(-1, keepdim=True)
+            loss += (total - (1 - smoothing) * its - smoothing * mean).sum()
             likeliest += (its >= top).sum()
+            if consistency:
+                apart, pull = _divergence(logits - total, gradient)
+                distance += apart
+                gradient += consistency * pull
             gradient -= smoothing / size  # softmax less the smoothed target
-            gradient.scatter_add_(1, wanted[:, None], torch.full_like(its, smoothing - 1))
-            d_bias += gradient.sum(0)
+            gradient.scatter_add_(-1, wanted[..., None], torch.full_like(its, smoothing - 1))
+            d_bias += gradient.sum((0, 1))
             d_some.copy_(gradient)
         ctx.save_for_backward(narrow, rows, d_logits, d_bias)
         ctx.count = max(1, len(targets))
-        ctx.mark_non_differentiable(likeliest)
-        return loss / ctx.count, likeliest
+        distance /= ctx.count
+        ctx.mark_non_differentiable(distance, likeliest)
+        return loss / ctx.count + consistency * distance, distance, likeliest
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -80,4 +112,16 @@ class _CrossEntropy(torch.autograd.Function):
         factor = gradients[0] / ctx.count
         d_readout = factor * (d_logits @ rows).to(factor.dtype)
         d_matrix = factor * (d_logits.T @ narrow).to(factor.dtype)
-        return d_readout, d_matrix, factor * d_bias, None, None, None
+        return d_readout, d_matrix, factor * d_bias, None, None, None, None
+
+
+def _divergence(logs: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Σ KL(p‖q) + KL(q‖p) of n pairs, and the gradient of its logits (2, n, V).
+
+    logs, probabilities: (2, n, V), of p and of q; ½ of the sum for either of the two.
+    """
+    apart = logs[0] - logs[1]  # (n, V)
+    apart = torch.stack([apart, -apart])
+    each = (probabilities * apart).sum(-1, keepdim=True)  # (2, n, 1): KL(p‖q), KL(q‖p)
+    pull = probabilities * (apart - each) + probabilities - probabilities.flip(0)
+    return each.sum(), pull

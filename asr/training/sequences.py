@@ -63,19 +63,23 @@ def sequence_loss(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Cross-entropy per token plus the attention penalties.
 
-    expected: (B, U) with PADDING. lengths: (B,) annotations of each utterance.
+    expected: (B, U) with PADDING. lengths: (B,) annotations of each utterance. With
+    `settings.consistency` the second half of the batch is the first half once more.
     Returns the sum, and its parts by name for the log.
     """
     steps = expected != PADDING
     places = steps.flatten().nonzero()[:, 0]  # (N,), those that are no padding
-    per_token, right = cross_entropy(
+    per_token, inconsistency, right = cross_entropy(
         output.readout.flatten(0, 1).index_select(0, places),
         output.matrix,
         output.bias,
         expected.flatten()[places],
         settings.label_smoothing,
+        settings.consistency,
     )
-    parts = {"cross_entropy": per_token}
+    parts = {"cross_entropy": per_token - settings.consistency * inconsistency}
+    if settings.consistency:
+        parts["inconsistency"] = inconsistency
     parts["entropy"] = penalties.entropy_penalty(output.weights, steps)
     penalty = torch.zeros_like(per_token)
     if settings.entropy:

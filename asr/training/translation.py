@@ -60,7 +60,8 @@ class TranslationTask:
         """Return cross-entropy and penalties of a batch."""
         settings = self.config.loss
         amount = float(batch.token_lengths.sum() + len(batch.token_lengths))  # with each <eos>
-        batch = TextBatch(*(each.to(self.device, non_blocking=True) for each in batch))
+        copies = 2 if settings.consistency else 1
+        batch = TextBatch(*(torch.cat([each.to(self.device)] * copies) for each in batch))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._uses_bf16):
             annotations = self.model.encoder(batch.source, batch.source_lengths)
             memory = self.model.decoder.prepare(annotations)

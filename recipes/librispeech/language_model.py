@@ -16,7 +16,7 @@ from pathlib import Path
 from asr.corpora.manifest import read_manifest
 from asr.corpora.text import read_lines
 from asr.errors import UserError
-from asr.search.word_ngrams import lexicon_of, train_word_ngrams
+from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 
 MOST_BYTES = 15_000_000
 
@@ -27,14 +27,14 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("text", type=Path, nargs="+")
     parser.add_argument("--word-least", type=int, default=2, help="rarer words are unknown")
-    parser.add_argument(
-        "--least", type=int, nargs="+", default=[1, 2, 2], help="rarer 2-grams, 3-grams, … go"
-    )
+    parser.add_argument("--words", type=int, default=65_000, help="so many words at most")
+    parser.add_argument("--order", type=int, default=4, help="words of the longest n-grams")
+    parser.add_argument("--ngrams", type=int, default=5_000_000, help="about so many are kept")
     arguments = parser.parse_args()
     try:
-        sentences = [line.split() for path in arguments.text for line in _lines(path)]
-        words = lexicon_of(sentences, arguments.word_least)
-        model = train_word_ngrams(sentences, words, arguments.least)
+        lines = [line for path in arguments.text for line in _lines(path)]
+        words = lexicon_of(map(str.split, lines), arguments.word_least, arguments.words)
+        model = train_word_ngrams(map(str.split, lines), words, arguments.order, arguments.ngrams)
     except UserError as error:
         raise SystemExit(str(error)) from error
     model.save(arguments.output)
@@ -44,7 +44,7 @@ def main() -> None:
     )
     print(f"{arguments.output}: {len(words)} words, {grams}, {size / 1e6:.1f} MB")
     if size > MOST_BYTES:
-        raise SystemExit(f"more than {MOST_BYTES / 1e6:.0f} MB: leave more rare n-grams out")
+        raise SystemExit(f"more than {MOST_BYTES / 1e6:.0f} MB: keep fewer n-grams")
 
 
 def _lines(path: Path) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from asr.models.dropout import Dropout
+from asr.models.dropout import Dropout, TokenDropout
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.3, 0.5])
@@ -38,3 +38,14 @@ def test_the_draws_are_those_of_torch_s_seed():
     first, second = (torch.manual_seed(4) and Dropout(0.5)(inputs) for _ in range(2))
     assert torch.equal(first, second)
     assert not torch.equal(first, Dropout(0.5)(inputs))
+
+
+def test_tokens_are_dropped_whole_and_the_rest_scaled():
+    torch.manual_seed(0)
+    inputs = torch.randn(40, 50, 6)
+    dropped = TokenDropout(0.2)(inputs)
+    gone = (dropped == 0).all(-1)
+    assert abs(gone.float().mean() - 0.2) < 4 * (0.2 * 0.8 / 2000) ** 0.5
+    torch.testing.assert_close(dropped, torch.where(gone[..., None], 0, inputs / 0.8))
+    assert torch.equal(TokenDropout(0.0)(inputs), inputs)
+    assert torch.equal(TokenDropout(0.5).eval()(inputs), inputs)

@@ -130,7 +130,7 @@ def test_every_setting_reaches_the_model() -> None:
         "attend": "between", "input_feeding": True, "initial": "mean", "token_to_cell": False,
         "readout": "tanh", "readout_token": False, "readout_context": False, "tied": True,
         "dropout": 0.9, "embedding_dropout": 0.9, "readout_dropout": 0.9,
-        "layer_norm": True,
+        "layer_norm": True, "token_dropout": 0.9,
     }  # fmt: skip
     assert changes.keys() == to_table(SETTINGS.decoder).keys()
     base = describe(SETTINGS)
@@ -139,7 +139,7 @@ def test_every_setting_reaches_the_model() -> None:
         assert describe(changed) != base, name
     changes = {
         "embedding_size": 5, "state_size": 6, "layers": 2, "cell": "gru", "attention_layers": 1,
-        "dropout": 0.9, "embedding_dropout": 0.9, "annotation_dropout": 0.9,
+        "dropout": 0.9, "embedding_dropout": 0.9, "annotation_dropout": 0.9, "token_dropout": 0.9,
     }  # fmt: skip
     assert changes.keys() == to_table(SETTINGS.encoder).keys() - {"heads"}
     for name, value in changes.items():

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from asr.errors import UserError
+from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 from asr.search.lexicon import Lexicon
 from asr.search.word_model import WordModel
-from asr.search.word_ngrams import WordNgrams, lexicon_of, train_word_ngrams
+from asr.search.word_ngrams import WordNgrams
 from asr.text.vocabulary import EOS, Vocabulary
 
 TEXTS = [
@@ -24,8 +25,8 @@ SENTENCES = [text.split() for text in TEXTS]
 VOCABULARY = Vocabulary.characters()
 
 
-def make(least=(1, 2), rare=2):
-    ngrams = train_word_ngrams(SENTENCES, lexicon_of(SENTENCES, rare), least)
+def make(order=3, most=12, rare=2):
+    ngrams = train_word_ngrams(SENTENCES, lexicon_of(SENTENCES, rare), order, most)
     return ngrams, WordModel(ngrams, VOCABULARY)
 
 
@@ -65,9 +66,9 @@ def log_probability(model, text, end=True):
     return total
 
 
-@pytest.mark.parametrize("least", [(1,), (1, 1), (2, 2), (1, 2, 1)])
-def test_words_have_the_probabilities_of_the_formula(least):
-    ngrams, model = make(least, rare=1)  # no word of the texts is unknown
+@pytest.mark.parametrize(("order", "most"), [(2, None), (3, None), (3, 8), (4, 14), (4, 0)])
+def test_words_have_the_probabilities_of_the_formula(order, most):
+    ngrams, model = make(order, most, rare=1)  # no word of the texts is unknown
     for text in ["the cat", "a cat sat on the mat", "log", "mat the a"]:
         history, wanted = ["<s>"], 0.0
         for word in text.split():
@@ -79,7 +80,7 @@ def test_words_have_the_probabilities_of_the_formula(least):
 
 @pytest.mark.parametrize("order", [2, 3])
 def test_a_history_sums_to_one(order):
-    ngrams, _ = make((1,) * (order - 1), rare=1)
+    ngrams, _ = make(order, None, rare=1)
     for history in (["<s>"], ["<s>", "the"], ["the", "cat"], ["mat", "mat"]):
         words = [*ngrams.words, "</s>", "<unk>"]
         total = sum(by_hand(ngrams, history, word) for word in words)

@@ -1,0 +1,182 @@
+"""Make lines of text for a language model from books of Project Gutenberg.
+
+    python recipes/librispeech/books.py books.txt.xz GUTENBERG \
+        --eval-books librispeech-eval-books.tsv --held-out DEV/manifest.jsonl TEST/manifest.jsonl
+
+GUTENBERG holds books as plain text, one a file (.txt, in any folders), with the notes that Project
+Gutenberg puts before and after them. A line of the output is a sentence, or a clause where a
+sentence is cut at a semicolon or a colon, normalised, of 2 to 60 words; a line comes once.
+
+What speech is tested with must not be in it. Left out whole are books that the list names by
+number or title (columns title, gutenberg_id, …), and books that share a few sequences of seven
+words with those, or with the held-out transcripts: other editions, collections. Of the other
+books the lines go that share such a sequence with a transcript.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import lzma
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tqdm import tqdm
+
+from asr.corpora.manifest import read_manifest
+from asr.errors import UserError
+from asr.text.normalize import normalize
+
+SEQUENCE: Final = 7  # words
+MOST_SHARED: Final = 3  # sequences, before a book counts as one that is tested with
+FEWEST, MOST = 2, 60  # words in a line
+
+_START: Final = re.compile(r"^\*\*\* ?START OF TH.*$", re.M | re.I)
+_END: Final = re.compile(r"^(?:\*\*\* ?)?END OF TH.*PROJECT GUTENBERG.*$", re.M | re.I)
+_TITLE: Final = re.compile(r"^Title: *(.+(?:\n +.+)*)", re.M)
+_NUMBER: Final = re.compile(r"\[(?:EBook|Etext) #(\d+)\]", re.I)
+_LANGUAGE: Final = re.compile(r"^Language: *(.+)$", re.M)
+_COPYRIGHTED: Final = re.compile(r"COPYRIGHTED Project Gutenberg", re.I)
+_MARKUP: Final = re.compile(r"\[[^\]]{0,200}\]|_")
+_SENTENCE: Final = re.compile(r"[.!?;:]+[\"'”’)]*(?=\s)")
+# Of apostrophes at the edges of words only these are not quotation marks for sure.
+_SHORTENED: Final = frozenset(
+    ["'tis", "'twas", "'twere", "'twill", "'twould", "'em", "'gainst", "'neath"]
+)
+# "Mr. Knightley" is not the end of a sentence; neither are initials.
+_STOPS: Final = re.compile(r"\b(Mr|Mrs|Dr|St|Messrs|Prof|Capt|Col|Gen|Rev|Hon|No|Vol|[A-Z])\.")
+
+
+class Book(NamedTuple):
+    """A book without the notes around it; number and title as Project Gutenberg gives them."""
+
+    path: Path
+    number: str
+    title: str
+    text: str
+
+
+def main() -> None:
+    """Read the arguments, sift, write."""
+    parser = argparse.ArgumentParser(description="Make text for a language model from books.")
+    parser.add_argument("output", type=Path, help="a file of lines, .xz")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--eval-books", type=Path, help="a table of books to leave out")
+    parser.add_argument("--held-out", type=Path, nargs="*", default=[], help="manifests")
+    arguments = parser.parse_args()
+    try:
+        write(arguments.output, arguments.folder, arguments.eval_books, arguments.held_out)
+    except UserError as error:
+        raise SystemExit(str(error)) from error
+
+
+def write(output: Path, folder: Path, eval_books: Path | None, held_out: Iterable[Path]) -> None:
+    """Write the lines of all books of a folder that may be used, and say what was left out.
+
+    Raises:
+        UserError: no books, or a table or manifest cannot be read.
+    """
+    paths = sorted(folder.rglob("*.txt"))
+    if not paths:
+        raise UserError(f"{folder}: no books (.txt) in it")
+    spoken = {
+        sequence
+        for manifest in held_out
+        for utterance in read_manifest(manifest)
+        for sequence in sequences(utterance.text.split())
+    }
+    numbers, titles = _read_eval_books(eval_books) if eval_books else (set(), set())
+    usable, tested = [], set(spoken)
+    for path in tqdm(paths, unit="book"):
+        book = read_book(path)
+        if book is None:
+            continue
+        if book.number in numbers or plain_title(book.title) in titles:
+            tested.update(each for line in lines_of(book.text) for each in sequences(line))
+        else:
+            usable.append(path)
+    told = f"{len(paths)} files, {len(paths) - len(usable)} not English, not free or named"
+    seen: set[int] = set()
+    kept = words = 0
+    with lzma.open(output, "wt", encoding="utf-8", preset=1) as file:
+        for path in tqdm(usable, unit="book"):
+            book = read_book(path)
+            assert book is not None
+            lines = list(lines_of(book.text))
+            shared = {each for line in lines for each in sequences(line)} & tested
+            if len(shared) > MOST_SHARED:
+                continue
+            kept += 1
+            for line in lines:
+                text = " ".join(line)
+                if hash(text) not in seen and spoken.isdisjoint(sequences(line)):
+                    seen.add(hash(text))
+                    words += len(line)
+                    file.write(text + "\n")
+    print(f"{told}, {len(usable) - kept} share text with what is tested")
+    print(f"{output}: {kept} books, {len(seen)} lines, {words} words")
+
+
+def read_book(path: Path) -> Book | None:
+    """Read a book; None if it is not English, not free, or has no notes to tell by."""
+    raw = path.read_bytes()
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start = _START.search(text)
+    if start is None or _COPYRIGHTED.search(text):
+        return None
+    notes = text[: start.start()]
+    language, title, number = (each.search(notes) for each in (_LANGUAGE, _TITLE, _NUMBER))
+    if language is None or language[1].strip() != "English" or title is None:
+        return None
+    end = _END.search(text, start.end())
+    body = text[start.end() : end.start() if end else len(text)]
+    return Book(path, number[1] if number else "", " ".join(title[1].split()), body)
+
+
+def lines_of(text: str) -> Iterator[list[str]]:
+    """Cut a text into sentences and clauses, and those into words, normalised."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        joined = _STOPS.sub(r"\1", _MARKUP.sub(" ", " ".join(paragraph.split())))
+        if joined.isupper():  # a heading
+            continue
+        for sentence in _SENTENCE.split(joined):
+            words = [
+                word if word in _SHORTENED else word.strip("'")
+                for word in normalize(sentence).split()
+            ]
+            if FEWEST <= len(words) <= MOST:
+                yield words
+
+
+def sequences(words: list[str]) -> Iterator[int]:
+    """Hash every sequence of so many words."""
+    for start in range(len(words) - SEQUENCE + 1):
+        yield hash(tuple(words[start : start + SEQUENCE]))
+
+
+def plain_title(title: str) -> str:
+    """Bring a title to what its spellings share: no article, subtitle, volume or version."""
+    title = re.sub(r"\(.*?\)|[,:;—].*|\bvol(ume|\.).*", "", title, flags=re.I)
+    return re.sub(r"^(the|an|a) ", "", normalize(title)).replace("'", "")
+
+
+def _read_eval_books(path: Path) -> tuple[set[str], set[str]]:
+    """Read the numbers and plain titles of a table of books."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        return {row["gutenberg_id"] for row in rows}, {plain_title(row["title"]) for row in rows}
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except KeyError as error:
+        raise UserError(f"{path}: has no column {error}") from error
+
+
+if __name__ == "__main__":
+    main()
