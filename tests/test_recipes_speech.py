@@ -173,5 +173,5 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
     assert "3 books, 4 lines, 15 words" in said
     with pytest.raises(SystemExit, match="no books"):
         make(str(tmp_path / "out.xz"), str(tmp_path / "none"))
-    with pytest.raises(SystemExit, match=r"held\.jsonl: has no column 'gutenberg_id'"):
+    with pytest.raises(SystemExit, match=r"held\.jsonl: has no column gutenberg_id, title"):
         make(str(tmp_path / "out.xz"), str(tmp_path), "--eval-books", str(tmp_path / "held.jsonl"))

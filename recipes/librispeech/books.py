@@ -170,12 +170,14 @@ def _read_eval_books(path: Path) -> tuple[set[str], set[str]]:
     """Read the numbers and plain titles of a table of books."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-        return {row["gutenberg_id"] for row in rows}, {plain_title(row["title"]) for row in rows}
+            table = csv.DictReader(file, delimiter="\t")
+            missing = {"title", "gutenberg_id"} - set(table.fieldnames or ())
+            rows = [] if missing else list(table)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except KeyError as error:
-        raise UserError(f"{path}: has no column {error}") from error
+    if missing:
+        raise UserError(f"{path}: has no column {', '.join(sorted(missing))}")
+    return {row["gutenberg_id"] for row in rows}, {plain_title(row["title"]) for row in rows}
 
 
 if __name__ == "__main__":
