@@ -107,16 +107,19 @@ Language: {language}
 
 *** START OF THIS PROJECT GUTENBERG EBOOK {title} ***
 
+Produced by somebody at https://www.pgdp.net
+
 CHAPTER I
 
 {text}
 
-End of the Project Gutenberg EBook of {title}
+End of Project Gutenberg's {title}
 
 *** END OF THIS PROJECT GUTENBERG EBOOK {title} ***
 Not of the book.
 """
 TESTED = "the quick brown fox jumps over the lazy dog and back again today"
+SPOKEN = " ".join(f"{one}{two}" for one in "abcdefg" for two in "uvwxy")
 
 
 def make_books(folder: Path) -> list[str]:
@@ -136,6 +139,11 @@ def make_books(folder: Path) -> list[str]:
             "English",
             f"Mine own. {TESTED}. This book is tested with, by its number or so they say.",
         ),
+        "read": (
+            17,
+            "English",
+            f"A chapter of it. {SPOKEN}. {' '.join(map(chr, range(97, 123)))}.",
+        ),
         "quoting": (16, "English", "One sentence. Fox jumps over the lazy dog and so do I."),
     }
     for title, (number, language, text) in books.items():
@@ -144,9 +152,8 @@ def make_books(folder: Path) -> list[str]:
     (folder / "eval.tsv").write_text(
         "title\tgutenberg_id\tsubset\nX\t21\ttest\nNamed Book\t9\tdev\n"
     )
-    (folder / "held.jsonl").write_text(
-        json.dumps({"audio": "a.flac", "text": TESTED, "duration": 1.0}) + "\n"
-    )
+    lines = [{"audio": "a.flac", "text": text, "duration": 1.0} for text in (TESTED, SPOKEN)]
+    (folder / "held.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "a.flac").touch()
     return [
         str(folder / "out.xz"),
@@ -169,7 +176,7 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
             "'tis mister fox i said", "a new line", "he slept in eighteen fifty", "one sentence",
         ]  # fmt: skip
     said = capsys.readouterr().out
-    assert "7 files, 3 not English, not free or named, 1 share text with what is tested" in said
+    assert "8 files, 3 not English, not free or named, 2 share text with what is tested" in said
     assert "3 books, 4 lines, 15 words" in said
     with pytest.raises(SystemExit, match="no books"):
         make(str(tmp_path / "out.xz"), str(tmp_path / "none"))

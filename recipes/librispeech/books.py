@@ -8,9 +8,9 @@ Gutenberg puts before and after them. A line of the output is a sentence, or a c
 sentence is cut at a semicolon or a colon, normalised, of 2 to 60 words; a line comes once.
 
 What speech is tested with must not be in it. Left out whole are books that the list names by
-number or title (columns title, gutenberg_id, …), and books that share a few sequences of seven
-words with those, or with the held-out transcripts: other editions, collections. Of the other
-books the lines go that share such a sequence with a transcript.
+number or title (columns title, gutenberg_id, …), and books that share many sequences of seven
+words with those (a hundredth of their own) or with the held-out transcripts (twenty): other
+editions, collections. Of the other books the lines go that share one with a transcript.
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ from asr.errors import UserError
 from asr.text.normalize import normalize
 
 SEQUENCE: Final = 7  # words
-MOST_SHARED: Final = 3  # sequences, before a book counts as one that is tested with
+MOST_NAMED: Final = 0.01  # share of a book's sequences that are also in books left out
+MOST_SPOKEN: Final = 20  # of its sequences that are also in transcripts
 FEWEST, MOST = 2, 60  # words in a line
 
 _START: Final = re.compile(r"^\*\*\* ?START OF TH.*$", re.M | re.I)
-_END: Final = re.compile(r"^(?:\*\*\* ?)?END OF TH.*PROJECT GUTENBERG.*$", re.M | re.I)
+_END: Final = re.compile(r"^(?:\*\*\* ?)?END OF (?:TH\w+ )?PROJECT GUTENBERG.*$", re.M | re.I)
+_MADE_BY: Final = re.compile(
+    r"(?:\[?transcri|(?:this )?e-?text |produced by|html version|note: project gutenberg)", re.I
+)
 _TITLE: Final = re.compile(r"^Title: *(.+(?:\n +.+)*)", re.M)
 _NUMBER: Final = re.compile(r"\[(?:EBook|Etext) #(\d+)\]", re.I)
 _LANGUAGE: Final = re.compile(r"^Language: *(.+)$", re.M)
@@ -88,13 +92,14 @@ def write(output: Path, folder: Path, eval_books: Path | None, held_out: Iterabl
         for sequence in sequences(utterance.text.split())
     }
     numbers, titles = _read_eval_books(eval_books) if eval_books else (set(), set())
-    usable, tested = [], set(spoken)
+    usable: list[Path] = []
+    named: set[int] = set()
     for path in tqdm(paths, unit="book"):
         book = read_book(path)
         if book is None:
             continue
         if book.number in numbers or plain_title(book.title) in titles:
-            tested.update(each for line in lines_of(book.text) for each in sequences(line))
+            named.update(each for line in lines_of(book.text) for each in sequences(line))
         else:
             usable.append(path)
     told = f"{len(paths)} files, {len(paths) - len(usable)} not English, not free or named"
@@ -105,8 +110,9 @@ def write(output: Path, folder: Path, eval_books: Path | None, held_out: Iterabl
             book = read_book(path)
             assert book is not None
             lines = list(lines_of(book.text))
-            shared = {each for line in lines for each in sequences(line)} & tested
-            if len(shared) > MOST_SHARED:
+            own = {each for line in lines for each in sequences(line)}
+            if len(own & named) > MOST_NAMED * len(own) or len(own & spoken) > MOST_SPOKEN:
+                tqdm.write(f"left out, shares text with what is tested: {book.title}")
                 continue
             kept += 1
             for line in lines:
@@ -143,7 +149,7 @@ def lines_of(text: str) -> Iterator[list[str]]:
     """Cut a text into sentences and clauses, and those into words, normalised."""
     for paragraph in re.split(r"\n\s*\n", text):
         joined = _STOPS.sub(r"\1", _MARKUP.sub(" ", " ".join(paragraph.split())))
-        if joined.isupper():  # a heading
+        if joined.isupper() or _MADE_BY.match(joined):  # a heading, or a note on the file
             continue
         for sentence in _SENTENCE.split(joined):
             words = [
