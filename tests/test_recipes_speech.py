@@ -152,7 +152,10 @@ def make_books(folder: Path) -> list[str]:
     (folder / "eval.tsv").write_text(
         "title\tgutenberg_id\tsubset\nX\t21\ttest\nNamed Book\t9\tdev\n"
     )
-    lines = [{"audio": "a.flac", "text": text, "duration": 1.0} for text in (TESTED, SPOKEN)]
+    lines = [
+        {"id": text[:3], "audio": "a.flac", "text": text, "duration": 1.0}
+        for text in (TESTED, SPOKEN)
+    ]
     (folder / "held.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "a.flac").touch()
     return [

@@ -91,16 +91,21 @@ def test_those_that_gain_most_are_kept_with_their_contexts():
     assert any(len(gram) == 3 for gram in best)
 
 
-def test_an_order_speaks_for_all_that_longer_ones_left_out_counted():
+@pytest.mark.parametrize("most", [4, 12])
+def test_an_order_speaks_for_all_that_longer_ones_left_out_counted(most):
     sentences = texts()
-    raw = by_hand(sentences, 2)
-    (bigrams,) = ngrams_of(model := train_word_ngrams(sentences, WORDS, 2, most=6))
-    assert len(bigrams) == 6
-    names = [*WORDS, "</s>", "<s>", "<unk>"]
-    wanted = np.array([float(raw[0][name,]) for name in names])
-    for gram in bigrams:
-        wanted[names.index(gram[1])] -= raw[1][gram] - 1
-    wanted[names.index("<s>")] = 0
+    raw = by_hand(sentences, 3)
+    model = train_word_ngrams(sentences, WORDS, 3, most)
+    kept = [set(table) for table in [*ngrams_of(model), {}]][:2]
+    counts = raw[2]
+    for n in (2, 1):
+        given = Counter({gram: count for gram, count in raw[n - 1].items() if gram[0] == "<s>"})
+        for gram, count in counts.items():
+            given[gram[1:]] += 1 if gram in kept[n - 1] else count
+        counts = given
+    assert 0 < len(kept[1]) < len(raw[2]) and len(kept[0]) < len(raw[1])
+    wanted = np.array([counts[name,] for name in [*WORDS, "</s>", "<s>", "<unk>"]])
+    wanted[-2] = 0  # nothing ever starts again
     np.testing.assert_allclose(model.unigrams, wanted / wanted.sum())
 
 
