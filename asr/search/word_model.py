@@ -24,7 +24,7 @@ from torch import Tensor
 from asr.errors import UserError
 from asr.search.lexicon import Lexicon
 from asr.search.ngram import NgramModel
-from asr.search.word_ngrams import WordNgrams
+from asr.search.word_ngrams import SPECIAL_WORDS, Table, WordNgrams
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
 SPELLING_ORDER = 5  # of the model of unknown words' letters
@@ -67,10 +67,14 @@ class WordModel:
         self._spelling = NgramModel.train(spelt, self._size, SPELLING_ORDER)
         words = len(ngrams.words)
         self._end, self._start, self._unknown = words, words + 1, words + 2
-        every = np.arange(words + 3)
+        every = np.arange(words + SPECIAL_WORDS)
         self._tables = [_sums(every, ngrams.unigrams)]
         self._tables += [_sums(table.codes, table.explicit) for table in ngrams.tables]
-        self._rest = [self._all_other(order) for order in range(1, len(self._tables))]
+        contexts = [len(table.codes) for table in self._tables[:-1]]
+        self._rest = [
+            _rest(table, words + SPECIAL_WORDS, count)
+            for table, count in zip(ngrams.tables, contexts, strict=True)
+        ]
 
     @classmethod
     def load(cls, path: Path | str, vocabulary: Vocabulary) -> WordModel:
@@ -185,12 +189,6 @@ class WordModel:
             new.append(torch.where(seen, place, -1))
         return torch.stack(new, -1)
 
-    def _all_other(self, order: int) -> Tensor:
-        """Return what is not explicit after each context of `order` words."""
-        context = torch.arange(len(self._tables[order - 1].codes))
-        none = torch.zeros_like(context)
-        return 1 - self._explicit(order, context, none, none + self._unknown + 1)
-
 
 class _Sums(NamedTuple):
     """Sorted codes (n,) of n-grams, and sums (n + 1,) of the probabilities before each."""
@@ -202,3 +200,9 @@ class _Sums(NamedTuple):
 def _sums(codes: NDArray[np.int64], probabilities: NDArray[np.float64]) -> _Sums:
     sums = np.concatenate([[0.0], np.cumsum(probabilities)])
     return _Sums(torch.from_numpy(codes), torch.from_numpy(sums))
+
+
+def _rest(table: Table, size: int, contexts: int) -> Tensor:
+    """Return what is not explicit after each context (contexts,); size: words in all."""
+    explicit = np.bincount(table.codes // size, weights=table.explicit, minlength=contexts)
+    return torch.from_numpy(1 - explicit)
