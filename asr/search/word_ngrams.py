@@ -13,7 +13,7 @@ spells its words needs (`asr.search.word_model`).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +57,10 @@ class WordNgrams(NamedTuple):
             "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
             "unigrams": self.unigrams.astype(np.float32),
         }
+        size = len(self.unigrams)
         for order, table in enumerate(self.tables, start=2):
-            arrays[f"steps{order}"] = np.diff(table.codes, prepend=0)
+            arrays[f"follow{order}"] = _small(np.bincount(table.codes // size))  # each context
+            arrays[f"last{order}"] = _small(table.codes % size)
             arrays[f"levels{order}"] = _levels(table.explicit)
         with open(path, "wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy/numpy#25770
@@ -74,16 +76,22 @@ class WordNgrams(NamedTuple):
             with np.load(path, allow_pickle=False) as file:
                 words = file["words"].tobytes().decode().split("\n")
                 unigrams = file["unigrams"].astype(np.float64)
-                orders = range(2, 2 + sum(name.startswith("steps") for name in file.files))
-                tables = [
-                    Table(np.cumsum(file[f"steps{order}"]), _probabilities(file[f"levels{order}"]))
-                    for order in orders
-                ]
+                tables = []
+                for order in range(2, 2 + sum(name.startswith("last") for name in file.files)):
+                    follow = file[f"follow{order}"]
+                    contexts = np.repeat(np.arange(len(follow)), follow)
+                    codes = contexts * len(unigrams) + file[f"last{order}"]
+                    tables.append(Table(codes, _probabilities(file[f"levels{order}"])))
         except OSError as error:
             raise UserError(f"{path}: cannot read the language model: {error.strerror}") from error
         except (KeyError, ValueError, EOFError) as error:
             raise UserError(f"{path}: not a word n-gram model: {error}") from error
         return cls(words, unigrams / unigrams.sum(), tables)
+
+
+def _small(numbers: Integers) -> NDArray[np.unsignedinteger[Any]]:
+    """Store numbers, none negative, in as few bytes as the largest takes."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def _levels(probabilities: Floats) -> NDArray[np.uint8]:
