@@ -1,16 +1,16 @@
 """Make lines of text for a language model from books of Project Gutenberg.
 
-    python recipes/librispeech/books.py books.txt.xz GUTENBERG \
-        --eval-books librispeech-eval-books.tsv --held-out DEV/manifest.jsonl TEST/manifest.jsonl
+    python recipes/librispeech/books.py books.txt.xz GUTENBERG --held-out DEV/manifest.jsonl
 
 GUTENBERG holds books as plain text, one a file (.txt, in any folders), with the notes that Project
 Gutenberg puts before and after them. A line of the output is a sentence, or a clause where a
 sentence is cut at a semicolon or a colon, normalised, of 2 to 60 words; a line comes once.
 
-What speech is tested with must not be in it. Left out whole are books that the list names by
-number or title (columns title, gutenberg_id, …), and books that share many sequences of seven
-words with those (a hundredth of their own) or with the held-out transcripts (twenty): other
-editions, collections. Of the other books the lines go that share one with a transcript.
+What speech is tested with must not be in it. Left out whole are books that a table names by number
+or title (eval-books.tsv beside this file: what LibriSpeech's dev and test sets were read from), and
+books that share many sequences of seven words with those (a hundredth of their own) or with the
+held-out transcripts (twenty): other editions, collections. Of the other books the lines go that
+share one with a transcript.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
 from asr.text.normalize import normalize
 
+EVAL_BOOKS: Final = Path(__file__).with_name("eval-books.tsv")
 SEQUENCE: Final = 7  # words
 MOST_NAMED: Final = 0.01  # share of a book's sequences that are also in books left out
 MOST_SPOKEN: Final = 20  # of its sequences that are also in transcripts
@@ -67,7 +68,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make text for a language model from books.")
     parser.add_argument("output", type=Path, help="a file of lines, .xz")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--eval-books", type=Path, help="a table of books to leave out")
+    parser.add_argument(
+        "--eval-books", type=Path, default=EVAL_BOOKS, help="a table of books to leave out"
+    )
     parser.add_argument("--held-out", type=Path, nargs="*", default=[], help="manifests")
     arguments = parser.parse_args()
     try:
@@ -76,7 +79,7 @@ def main() -> None:
         raise SystemExit(str(error)) from error
 
 
-def write(output: Path, folder: Path, eval_books: Path | None, held_out: Iterable[Path]) -> None:
+def write(output: Path, folder: Path, eval_books: Path, held_out: Iterable[Path]) -> None:
     """Write the lines of all books of a folder that may be used, and say what was left out.
 
     Raises:
@@ -91,7 +94,7 @@ def write(output: Path, folder: Path, eval_books: Path | None, held_out: Iterabl
         for utterance in read_manifest(manifest)
         for sequence in sequences(utterance.text.split())
     }
-    numbers, titles = _read_eval_books(eval_books) if eval_books else (set(), set())
+    numbers, titles = _read_eval_books(eval_books)
     usable: list[Path] = []
     named: set[int] = set()
     for path in tqdm(paths, unit="book"):

@@ -1,8 +1,7 @@
 """Count a word language model for the search of a recogniser.
 
     python recipes/librispeech/language_model.py asr/pretrained/english/words.npz \
-        DATA/text/books/books-train.txt.xz DATA/text/ljspeech/ljspeech-norm.txt.gz \
-        DATA/librispeech/dev-clean/manifest.jsonl
+        books.txt.xz DATA/librispeech/dev-clean/manifest.jsonl     # books.py makes the former
 
 Text files have one line of text each, the last of their columns, plain or packed (.gz, .xz); of
 manifests the transcripts count. No text of a dev or test list belongs here.
@@ -29,7 +28,7 @@ def main() -> None:
     parser.add_argument("--word-least", type=int, default=2, help="rarer words are unknown")
     parser.add_argument("--words", type=int, default=65_000, help="so many words at most")
     parser.add_argument("--order", type=int, default=4, help="words of the longest n-grams")
-    parser.add_argument("--ngrams", type=int, default=5_000_000, help="about so many are kept")
+    parser.add_argument("--ngrams", type=int, default=4_000_000, help="about so many are kept")
     arguments = parser.parse_args()
     try:
         lines = [line for path in arguments.text for line in _lines(path)]
