@@ -19,7 +19,7 @@ import argparse
 import csv
 import lzma
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,7 +57,6 @@ _STOPS: Final = re.compile(r"\b(Mr|Mrs|Dr|St|Messrs|Prof|Capt|Col|Gen|Rev|Hon|No
 class Book(NamedTuple):
     """A book without the notes around it; number and title as Project Gutenberg gives them."""
 
-    path: Path
     number: str
     title: str
     text: str
@@ -94,18 +93,7 @@ def write(output: Path, folder: Path, eval_books: Path, held_out: Iterable[Path]
         for utterance in read_manifest(manifest)
         for sequence in sequences(utterance.text.split())
     }
-    numbers, titles = _read_eval_books(eval_books)
-    usable: list[Path] = []
-    named: set[int] = set()
-    for path in tqdm(paths, unit="book"):
-        book = read_book(path)
-        if book is None:
-            continue
-        if book.number in numbers or plain_title(book.title) in titles:
-            named.update(each for line in lines_of(book.text) for each in sequences(line))
-        else:
-            usable.append(path)
-    told = f"{len(paths)} files, {len(paths) - len(usable)} not English, not free or named"
+    usable, named = _part(paths, eval_books)
     seen: set[int] = set()
     kept = words = 0
     with lzma.open(output, "wt", encoding="utf-8", preset=1) as file:
@@ -124,7 +112,10 @@ def write(output: Path, folder: Path, eval_books: Path, held_out: Iterable[Path]
                     seen.add(hash(text))
                     words += len(line)
                     file.write(text + "\n")
-    print(f"{told}, {len(usable) - kept} share text with what is tested")
+    print(
+        f"{len(paths)} files, {len(paths) - len(usable)} not English, not free or named, "
+        f"{len(usable) - kept} share text with what is tested"
+    )
     print(f"{output}: {kept} books, {len(seen)} lines, {words} words")
 
 
@@ -145,7 +136,7 @@ def read_book(path: Path) -> Book | None:
         return None
     end = _END.search(text, start.end())
     body = text[start.end() : end.start() if end else len(text)]
-    return Book(path, number[1] if number else "", " ".join(title[1].split()), body)
+    return Book(number[1] if number else "", " ".join(title[1].split()), body)
 
 
 def lines_of(text: str) -> Iterator[list[str]]:
@@ -173,6 +164,22 @@ def plain_title(title: str) -> str:
     """Bring a title to what its spellings share: no article, subtitle, volume or version."""
     title = re.sub(r"\(.*?\)|[,:;—].*|\bvol(ume|\.).*", "", title, flags=re.I)
     return re.sub(r"^(the|an|a) ", "", normalize(title)).replace("'", "")
+
+
+def _part(paths: Sequence[Path], eval_books: Path) -> tuple[list[Path], set[int]]:
+    """Return the books that the table does not name, and the sequences of those that it names."""
+    numbers, titles = _read_eval_books(eval_books)
+    others: list[Path] = []
+    named: set[int] = set()
+    for path in tqdm(paths, unit="book"):
+        book = read_book(path)
+        if book is None:
+            continue
+        if book.number in numbers or plain_title(book.title) in titles:
+            named.update(each for line in lines_of(book.text) for each in sequences(line))
+        else:
+            others.append(path)
+    return others, named
 
 
 def _read_eval_books(path: Path) -> tuple[set[str], set[str]]:
