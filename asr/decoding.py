@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -75,7 +74,8 @@ class DecodingSettings:
 class _Encoded(NamedTuple):
     """A batch before its search.
 
-    annotations: (B,), how many each utterance has. paces: of each, see `slowed`.
+    annotations: (B,), how many each utterance has. paces: of each, see `slowed`. columns: (B,), how
+    many it would have at its own pace.
     """
 
     memory: Memory
@@ -83,6 +83,7 @@ class _Encoded(NamedTuple):
     limits: Tensor  # (B,) characters
     ctc_log_probs: Tensor | None  # (B, T·subframes, V)
     paces: Sequence[float]
+    columns: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +185,9 @@ class LoadedModel:
         paces = [
             _pace(len(each), piece, fastest) for each, piece in zip(letters, pieces, strict=True)
         ]
-        return encoded if min(paces) == 1 else self._encode(pieces, paces)
+        if min(paces) == 1:
+            return encoded
+        return self._encode(pieces, paces)._replace(columns=encoded.annotations)
 
     def _encode(self, pieces: Sequence[Piece], paces: Sequence[float] | None = None) -> _Encoded:
         paces = paces or [1.0] * len(pieces)
@@ -195,12 +198,14 @@ class LoadedModel:
         allowed = annotations
         if self.settings.attention.silence_mask:
             allowed = restrict(annotations, pool_mask(batch.speech, self.model.encoder.reduction))
+        lengths = annotations.mask.sum(1)
         return _Encoded(
             memory=self.model.decoder.prepare(allowed),
-            annotations=annotations.mask.sum(1),
+            annotations=lengths,
             limits=step_limits(batch.lengths / SAMPLE_RATE),
             ctc_log_probs=ctc,
             paces=paces,
+            columns=lengths,
         )
 
     def _search(self, encoded: _Encoded, decoding: DecodingSettings) -> list[Hypothesis]:
@@ -244,7 +249,7 @@ class LoadedModel:
             end=piece.start + piece.duration,
             words=_shifted(words, piece.start),
             characters=_shifted(characters, piece.start),
-            weights=_unslowed(weights.float().numpy(), encoded.paces[row]),
+            weights=_unslowed(weights.float().numpy(), int(encoded.columns[row])),
             log_probability=found.log_probability,
             stop_reason=found.stop_reason,
         )
@@ -256,15 +261,14 @@ def _pace(letters: int, piece: Piece, fastest: float) -> float:
     return min(1.0, max(SLOWEST, fastest * seconds / max(letters, 1)))
 
 
-def _unslowed(weights: NDArray[np.float32], pace: float) -> NDArray[np.float32]:
-    """Share weights (U, T') of a slowed piece out to the annotations it would have had, (U, T)."""
-    if pace == 1:
+def _unslowed(weights: NDArray[np.float32], columns: int) -> NDArray[np.float32]:
+    """Share weights (U, T') of a slowed piece out to the (U, T) annotations at its own pace."""
+    if columns == weights.shape[1]:
         return weights.copy()
-    ends = np.arange(weights.shape[1] + 1) * pace  # of the columns, in annotations of the result
+    ends = np.linspace(0, columns, weights.shape[1] + 1)  # of those given, in those wanted
     sums = np.pad(np.cumsum(weights, axis=1), ((0, 0), (1, 0)))
-    whole = np.arange(math.ceil(ends[-1] - 1e-6) + 1)
-    shared = [np.diff(np.interp(whole, ends, row)) for row in sums]
-    return np.array(shared, np.float32).reshape(len(weights), len(whole) - 1)
+    shared = [np.diff(np.interp(np.arange(columns + 1), ends, row)) for row in sums]
+    return np.array(shared, np.float32).reshape(len(weights), columns)
 
 
 def _silence(piece: Piece) -> Segment:
