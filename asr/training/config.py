@@ -130,8 +130,8 @@ class AugmentSettings:
 class LossSettings:
     """(1 − ctc)·cross-entropy + ctc·CTC + the attention penalties, each with its factor.
 
-    consistency: of what two passes with other dropout say of each target (R-Drop); it takes
-        twice the time a step.
+    consistency: of what two passes with other dropout say of each target (R-Drop), for
+        translation; it takes twice the time a step.
     """
 
     ctc: float = 0.3
@@ -197,6 +197,10 @@ class SpeechConfig:
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     loss: LossSettings = field(default_factory=LossSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        if self.loss.consistency:
+            raise UserError("loss.consistency is for translation; leave it out of speech")
 
 
 @dataclass(frozen=True)

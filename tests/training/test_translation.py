@@ -1,5 +1,6 @@
 """The translation task learns a handful of pairs, scores what it did not learn, and says which."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,21 @@ def test_a_batch_costs_what_its_pairs_cost(tmp_path: Path) -> None:
     assert amounts == [3, 6, 6] and together.amount == 15  # words and <eos>
     mean = sum(each.total * amount for each, amount in zip(alone, amounts, strict=True)) / 15
     torch.testing.assert_close(together.total, mean)
+
+
+def test_a_second_pass_costs_nothing_but_where_dropout_makes_it_differ(tmp_path: Path) -> None:
+    made = task(tmp_path)
+    batch = made.make(0, 0, [0, 3, 4])
+    once = made.loss(batch, 0)
+    made.config = replace(made.config, loss=replace(made.config.loss, consistency=2.0))
+    twice = made.loss(batch, 0)
+    assert twice.amount == once.amount and twice.parts["inconsistency"] == 0
+    torch.testing.assert_close(twice.total, once.total)
+    made.model.encoder.annotation_dropout.p = 0.5
+    differ = made.loss(batch, 0)
+    assert differ.parts["inconsistency"] > 0
+    parts = differ.parts["cross_entropy"] + 2 * differ.parts["inconsistency"]
+    torch.testing.assert_close(differ.total, parts)
 
 
 def test_an_epoch_takes_each_pair_once(tmp_path: Path) -> None:
