@@ -56,8 +56,10 @@ def train_word_ngrams(
         need come on top. None keeps all.
 
     Raises:
-        UserError: no text, or n-grams of so many words do not fit into 64 bits.
+        UserError: no text, an order below 2, or n-grams of so many words do not fit into 64 bits.
     """
+    if order < 2:
+        raise UserError(f"a word model has n-grams of at least 2 words, not {order}")
     size = len(words) + SPECIAL_WORDS
     bits = (size - 1).bit_length()
     if order * bits > _KEY_BITS:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from asr.commands.options import count
 from asr.corpora.manifest import read_manifest
 from asr.corpora.text import read_lines
 from asr.errors import UserError
@@ -25,10 +26,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Count a word language model.")
     parser.add_argument("output", type=Path)
     parser.add_argument("text", type=Path, nargs="+")
-    parser.add_argument("--word-least", type=int, default=2, help="rarer words are unknown")
-    parser.add_argument("--words", type=int, default=65_000, help="so many words at most")
-    parser.add_argument("--order", type=int, default=4, help="words of the longest n-grams")
-    parser.add_argument("--ngrams", type=int, default=4_000_000, help="about so many are kept")
+    parser.add_argument("--word-least", type=count, default=2, help="rarer words are unknown")
+    parser.add_argument("--words", type=count, default=65_000, help="so many words at most")
+    parser.add_argument("--order", type=count, default=4, help="words of the longest n-grams")
+    parser.add_argument("--ngrams", type=count, default=4_000_000, help="about so many are kept")
     arguments = parser.parse_args()
     try:
         lines = [line for path in arguments.text for line in _lines(path)]

@@ -131,5 +131,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
     assert train_word_ngrams(texts(), WORDS, 4).words == WORDS  # 3 bits a word
     with pytest.raises(UserError, match="4-grams can be counted of at most 5 words, not 6"):
         train_word_ngrams(texts(), list("abcdef"), 4)
+    with pytest.raises(UserError, match="at least 2 words, not 1"):
+        train_word_ngrams(texts(), WORDS, 1)
     with pytest.raises(UserError, match="no text"):
         train_word_ngrams([], WORDS)
