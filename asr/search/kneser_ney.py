@@ -73,10 +73,12 @@ def train_word_ngrams(
     for n in range(order, 1, -1):
         own, lower, keep = counts[n - 1], counts[n - 2], kept[n - 1]
         keys = own.keys[keep]
-        contexts = keys >> np.uint64(bits)  # for bigrams words; for longer ones places in a table
-        if n > 2:
-            contexts = np.searchsorted(lower.keys[kept[n - 2]], contexts)
-        codes = contexts.astype(np.int64) * size + (keys & _low(bits)).astype(np.int64)
+        words_before = keys >> np.uint64(bits)
+        if n == 2:
+            contexts = words_before.astype(np.int64)
+        else:
+            contexts = np.searchsorted(lower.keys[kept[n - 2]], words_before)
+        codes = contexts * size + (keys & _low(bits)).astype(np.int64)
         explicit = _explicit(own, lower, keep, spoken_for, bits)
         tables.insert(0, Table(codes, explicit))
         spoken_for = _given_on(own, lower, keep, spoken_for, bits * (n - 1))
