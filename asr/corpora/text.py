@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
 from asr.text.normalize import normalize
 
@@ -29,3 +30,14 @@ def read_lines(path: Path) -> list[str]:
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as text: {error}") from error
     return [line for line in lines if line]
+
+
+def read_texts(path: Path) -> list[str]:
+    """Return the lines of a text file, or the transcripts of a manifest (.jsonl).
+
+    Raises:
+        UserError: as `read_lines`, or the manifest cannot be read.
+    """
+    if path.suffix == ".jsonl":
+        return [utterance.text for utterance in read_manifest(path)]
+    return read_lines(path)

@@ -145,3 +145,14 @@ class TranslationSettings:
     attention: AttentionSettings = field(default_factory=AttentionSettings)
     decoder: DecoderSettings = field(default_factory=DecoderSettings)
     joint_embedding: bool = False
+
+
+@dataclass(frozen=True)
+class LanguageSettings:
+    """See `asr.models.language.RecurrentLanguageModel`."""
+
+    embedding_size: int = 128
+    state_size: int = 640
+    vector_size: int = 256
+    cutoffs: tuple[int, ...] = (2000, 8000)
+    dropout: float = 0.1

@@ -6,7 +6,7 @@ and notes, per hypothesis, from which one it came. The path is read backwards at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar, cast
 
 import torch
@@ -138,20 +138,20 @@ def should_thin(left: int, rows: int) -> bool:
 
 def take(tree: Tree, rows: Tensor) -> Tree:
     """Keep some utterances: rows (b,) of every tensor (B, …) in nested tuples."""
-    if isinstance(tree, Tensor):
-        return cast(Tree, tree[rows])
-    return _rebuild(tree, [take(part, rows) for part in cast(tuple[object, ...], tree)])
+    return change(lambda each: each[rows], tree)
 
 
 def reorder(tree: Tree, parents: Tensor) -> Tree:
     """Reorder hypotheses: m-th = old parents[b, m], in every tensor (B, N, …) of nested tuples."""
+    batch = torch.arange(len(parents), device=parents.device)[:, None]
+    return change(lambda each: each[batch, parents], tree)
+
+
+def change(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
+    """Put function(tensor, …) in place of every tensor of nested tuples; others: of its shape."""
     if isinstance(tree, Tensor):
-        batch = torch.arange(len(parents), device=parents.device)[:, None]
-        return cast(Tree, tree[batch, parents])
-    return _rebuild(tree, [reorder(part, parents) for part in cast(tuple[object, ...], tree)])
-
-
-def _rebuild(tree: Tree, parts: list[object]) -> Tree:
-    """Make a tuple of the kind of `tree`; a NamedTuple takes its parts one by one."""
-    kind = type(tree)
-    return cast(Tree, kind(*parts) if hasattr(tree, "_fields") else tuple(parts))
+        return cast(Tree, function(tree, *others))
+    parts = zip(*(cast(tuple[object, ...], each) for each in (tree, *others)), strict=True)
+    changed = [change(function, *each) for each in parts]
+    kind = type(tree)  # a NamedTuple takes its parts one by one
+    return cast(Tree, kind(*changed) if hasattr(tree, "_fields") else tuple(changed))

@@ -9,6 +9,9 @@ and a space or the end of the text after a whole word takes what is left. Words 
 the lexicon share p(unknown | h), spelt by a model of letters; the two sums are added, so that the
 whole is a proper model of texts. Source: Hori et al. 2018, "End-to-end speech recognition with
 word-based RNN language models" (look-ahead), with a mixture for unknown words.
+
+Where there is a recurrent model too, p is a mixture: the n-grams say whether the text ends, and
+both which word comes if it does not.
 """
 
 from __future__ import annotations
@@ -22,24 +25,40 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from asr.errors import UserError
+from asr.models.checkpoint import CONFIG
+from asr.search.hypothesis import change, reorder
 from asr.search.lexicon import Lexicon
 from asr.search.ngram import NgramModel
+from asr.search.recurrent_words import RecurrentContext, RecurrentWords
 from asr.search.word_ngrams import SPECIAL_WORDS, Table, WordNgrams
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
 SPELLING_ORDER = 5  # of the model of unknown words' letters
+RECURRENT_SHARE = 0.5  # of the mixture
 _LEAST = 1e-30  # probability below which all is alike
 
 
-class WordState(NamedTuple):
-    """Where N texts of each of B utterances stand; all (B, N) but contexts, (B, N, order − 1).
+class History(NamedTuple):
+    """The words up to the last space of N texts of each of B utterances.
 
-    contexts: the last word, the last two, …, as places in the tables; −1 if never seen.
+    contexts: (B, N, order − 1), the last word, the last two, …, as places in the tables; −1 if
+    never seen. goes_on: (B, N), probability that there is another word.
+    recurrent: (B, N, …), or nothing where there is no recurrent model.
+    """
+
+    contexts: Tensor
+    goes_on: Tensor
+    recurrent: RecurrentContext | tuple[()]
+
+
+class WordState(NamedTuple):
+    """Where N texts of each of B utterances stand; all (B, N).
+
     node: of the beginning in the lexicon. spelling: state of the model of letters.
     spelt: probability that an unknown word begins so. mass: of all that the word may become.
     """
 
-    contexts: Tensor
+    history: History
     node: Tensor
     spelling: Tensor
     spelt: Tensor
@@ -49,8 +68,12 @@ class WordState(NamedTuple):
 class WordModel:
     """Word n-grams as a `LanguageModel` for a search that writes letters."""
 
-    def __init__(self, ngrams: WordNgrams, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, ngrams: WordNgrams, vocabulary: Vocabulary, recurrent: RecurrentWords | None = None
+    ) -> None:
         """Make the model for a search that writes with this vocabulary.
+
+        recurrent: has a share of `RECURRENT_SHARE` in what is said of the next word.
 
         Raises:
             UserError: the vocabulary is not one of letters with a space.
@@ -75,92 +98,118 @@ class WordModel:
             _rest(table, words + SPECIAL_WORDS, count)
             for table, count in zip(ngrams.tables, contexts, strict=True)
         ]
+        self._recurrent = recurrent
 
     @classmethod
     def load(cls, path: Path | str, vocabulary: Vocabulary) -> WordModel:
-        """Read word n-grams; see `WordNgrams.load`."""
-        return cls(WordNgrams.load(path), vocabulary)
+        """Read word n-grams; with them a recurrent model, where its folder is beside them.
+
+        That folder has the name of the file without its suffix.
+
+        Raises:
+            UserError: as `WordNgrams.load` and `RecurrentWords.load`.
+        """
+        ngrams, folder = WordNgrams.load(path), Path(path).with_suffix("")
+        recurrent = RecurrentWords.load(folder, ngrams) if (folder / CONFIG).is_file() else None
+        return cls(ngrams, vocabulary, recurrent)
 
     def start(self, batch: int) -> WordState:
         """See `LanguageModel.start`."""
-        empty = torch.full((batch, 1, len(self._tables) - 1), -1)
-        contexts = self._after(empty, torch.full((batch, 1), self._start))
-        return self._at_word(contexts)._replace(mass=torch.ones(batch, 1, dtype=torch.float64))
+        empty = torch.full((1, 1, len(self._tables) - 1), -1)
+        contexts = self._after(empty, torch.full((1, 1), self._start))
+        recurrent: RecurrentContext | tuple[()] = ()
+        if self._recurrent is not None:
+            recurrent = change(lambda each: each[None], self._recurrent.start())
+        history = History(contexts, 1 - self._p_end(contexts), recurrent)
+        nothing = torch.zeros(1, 1, dtype=torch.long)
+        state = WordState(
+            history=history,
+            node=nothing,
+            spelling=self._spelling.start(1),
+            spelt=self._unknown_word(history),
+            mass=torch.ones(1, 1, dtype=torch.float64),
+        )
+        return change(lambda each: each.expand(batch, *each.shape[1:]), state)
 
     def log_probs(self, state: WordState) -> Tensor:
         """See `LanguageModel.log_probs`: (B, N, V), float64."""
         nodes = self._lexicon.children[state.node]  # (B, N, V)
-        contexts = state.contexts[:, :, None].expand(-1, -1, self._size, -1)
-        known = self._range(contexts, self._lexicon.first[nodes], self._lexicon.after[nodes])
+        first, after = self._lexicon.first[nodes], self._lexicon.after[nodes]
+        known = self._words(state.history, first, after)
         unknown = self._spelling.log_probs(state.spelling).double().exp() * state.spelt[..., None]
         joint = known + unknown
-        word, whole = self._finished(state)
+        word = self._finished(state)
+        whole = self._words(state.history, word[..., None], word[..., None] + 1)[..., 0]
+        whole *= self._lexicon.whole[state.node]
         ending = whole + unknown[..., EOS] + unknown[..., self._space]
         within = state.node != 0
-        ends = self._p_end(self._after(state.contexts, word)) * within
+        ends = self._p_end(self._after(state.history.contexts, word)) * within
         joint[..., self._space] = ending * (1 - ends)
         joint[..., EOS] = ending * ends
         nothing_written = ~within & (state.mass == 1)
-        joint[..., EOS] += self._p_end(state.contexts) * nothing_written
+        joint[..., EOS] += (1 - state.history.goes_on) * nothing_written
         joint[..., BLANK] = 0
         return (joint / state.mass[..., None]).clamp_(_LEAST, 1.0).log_()
 
     def advance(self, state: WordState, parents: Tensor, tokens: Tensor) -> WordState:
         """See `LanguageModel.advance`."""
-        old = WordState(
-            state.contexts.gather(1, parents[..., None].expand(-1, -1, state.contexts.size(-1))),
-            *(each.gather(1, parents) for each in state[1:]),
-        )
-        word, _ = self._finished(old)
-        next_word = self._at_word(self._after(old.contexts, word))
-        node = self._lexicon.children[old.node].gather(-1, tokens[..., None])[..., 0]
-        letter = self._spelling.log_probs(old.spelling).gather(-1, tokens[..., None])[..., 0]
-        spelt = old.spelt * letter.double().exp()
-        here = torch.arange(tokens.size(1), device=tokens.device).expand_as(tokens)
-        known = self._range(old.contexts, self._lexicon.first[node], self._lexicon.after[node])
-        same_word = WordState(
-            contexts=old.contexts,
-            node=node,
-            spelling=self._spelling.advance(old.spelling, here, tokens),
-            spelt=spelt,
-            mass=(known + spelt).clamp_min(_LEAST),
-        )
+        old = reorder(state, parents)
         between = tokens == self._space
+        history = self._after_word(old, between)
+        node = self._lexicon.children[old.node].gather(-1, tokens[..., None])[..., 0]
+        node = node.masked_fill(between, 0)
+        letter = self._spelling.log_probs(old.spelling).gather(-1, tokens[..., None])[..., 0]
+        here = torch.arange(tokens.size(1), device=tokens.device).expand_as(tokens)
+        spelling = self._spelling.advance(old.spelling, here, tokens)
+        spelt = old.spelt * letter.double().exp()
+        spelt = torch.where(between, self._unknown_word(history), spelt)
+        first, after = self._lexicon.first[node], self._lexicon.after[node]
+        known = self._words(history, first[..., None], after[..., None])[..., 0]
         return WordState(
-            torch.where(between[..., None], next_word.contexts, same_word.contexts),
-            *(
-                torch.where(between, new, same)
-                for new, same in zip(next_word[1:], same_word[1:], strict=True)
-            ),
-        )
-
-    def _at_word(self, contexts: Tensor) -> WordState:
-        """Return the state before the first letter of a word."""
-        shape = contexts.shape[:-1]
-        node = torch.zeros(shape, dtype=torch.long)
-        unknown = torch.full(shape, self._unknown)
-        return WordState(
-            contexts=contexts,
+            history=history,
             node=node,
-            spelling=self._spelling.start(1).expand(shape),
-            spelt=self._range(contexts, unknown, unknown + 1),
-            mass=(1 - self._p_end(contexts)).clamp_min(_LEAST),
+            spelling=torch.where(between, self._spelling.start(1), spelling),
+            spelt=spelt,
+            mass=torch.where(between, history.goes_on, known + spelt).clamp_min(_LEAST),
         )
 
-    def _finished(self, state: WordState) -> tuple[Tensor, Tensor]:
-        """Return the word (B, N) that a space would end, and its probability if it is known."""
-        first = self._lexicon.first[state.node]
-        known = self._lexicon.whole[state.node]
-        probability = self._range(state.contexts, first, first + 1) * known
-        return torch.where(known, first, self._unknown), probability
+    def _after_word(self, state: WordState, ended: Tensor) -> History:
+        """Return the histories with the words that have `ended` (B, N) taken in."""
+        word, old = self._finished(state), state.history
+        contexts = torch.where(ended[..., None], self._after(old.contexts, word), old.contexts)
+        recurrent = old.recurrent
+        if recurrent and self._recurrent is not None and bool(ended.any()):
+            at = change(lambda each: each[ended], recurrent)
+            new = self._recurrent.after(at, word[ended])
+            recurrent = change(lambda each, own: each.index_put((ended,), own), recurrent, new)
+        return History(contexts, 1 - self._p_end(contexts), recurrent)
+
+    def _finished(self, state: WordState) -> Tensor:
+        """Return the word (B, N) that a space would end."""
+        whole = self._lexicon.whole[state.node]
+        return torch.where(whole, self._lexicon.first[state.node], self._unknown)
+
+    def _unknown_word(self, history: History) -> Tensor:
+        """Return the probability (B, N) that the next word is unknown."""
+        unknown = torch.full((*history.goes_on.shape, 1), self._unknown)
+        return self._words(history, unknown, unknown + 1)[..., 0]
 
     def _p_end(self, contexts: Tensor) -> Tensor:
         """Return the probability that the text ends after these contexts."""
         end = torch.full(contexts.shape[:-1], self._end)
         return self._range(contexts, end, end + 1)
 
+    def _words(self, history: History, first: Tensor, after: Tensor) -> Tensor:
+        """Return the probability of the next word being one of first … after − 1, (B, N, R)."""
+        contexts = history.contexts[:, :, None].expand(-1, -1, first.size(-1), -1)
+        found = self._range(contexts, first, after)
+        if not history.recurrent or self._recurrent is None:
+            return found
+        own = self._recurrent.range(history.recurrent, first, after) * history.goes_on[..., None]
+        return torch.lerp(found, own, RECURRENT_SHARE)
+
     def _range(self, contexts: Tensor, first: Tensor, after: Tensor) -> Tensor:
-        """Return Σ p(w | h) over the words first … after − 1; contexts (…, order − 1)."""
+        """Return Σ p(w | h) of the n-grams, words first … after − 1; contexts (…, order − 1)."""
         sums = self._tables[0].sums
         total = sums[after] - sums[first]
         for order in range(1, len(self._tables)):

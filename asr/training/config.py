@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.errors import UserError
-from asr.models.settings import SpeechSettings, TranslationSettings
+from asr.models.settings import LanguageSettings, SpeechSettings, TranslationSettings
 from asr.settings import from_table
 
 PRECISIONS = ("bf16", "fp32")
@@ -95,10 +95,27 @@ class PairDataSettings:
 
 
 @dataclass(frozen=True)
+class LanguageDataSettings:
+    """Texts to learn a language from, relative to the folder given by `--data`.
+
+    train: files of lines, plain, .gz or .xz, or manifests, of which the transcripts count.
+    dev: a manifest. dev_ids: as of speech.
+    words: so many of the most frequent ones are known. window: words that are read in one go.
+    """
+
+    train: tuple[str, ...]
+    dev: str
+    dev_ids: str = ""
+    words: int = 20_000
+    window: int = 32
+
+
+@dataclass(frozen=True)
 class BatchSettings:
     """How utterances are gathered.
 
-    size: padded seconds of audio (speech) or padded target tokens (translation) in a batch.
+    size: padded seconds of audio (speech), padded target tokens (translation) or words (language)
+        in a batch.
     sorted_epochs: so many first epochs go from short to long, since alignment is learnt
         from short utterances first.
     """
@@ -216,10 +233,23 @@ class TranslationConfig:
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
 
-Config = SpeechConfig | TranslationConfig
-TASKS: dict[str, type[SpeechConfig] | type[TranslationConfig]] = {
+@dataclass(frozen=True)
+class LanguageConfig:
+    """A recipe of a language model: `task = "language"`."""
+
+    data: LanguageDataSettings
+    task: str = "language"
+    seed: int = 1
+    model: LanguageSettings = field(default_factory=LanguageSettings)
+    batches: BatchSettings = field(default_factory=lambda: BatchSettings(size=4096))
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+
+Config = SpeechConfig | TranslationConfig | LanguageConfig
+TASKS: dict[str, type[SpeechConfig] | type[TranslationConfig] | type[LanguageConfig]] = {
     "speech": SpeechConfig,
     "translation": TranslationConfig,
+    "language": LanguageConfig,
 }
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from asr.errors import UserError
 from asr.models.checkpoint import WEIGHTS
 from asr.settings import to_table
-from asr.training.config import Config, SpeechConfig, load_config
+from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
 from asr.training.distributed import rank, run_in_processes
 from asr.training.loop import Task, model_folder, tell, train, write_json
 from asr.training.state import Progress, average_weights
@@ -70,6 +70,10 @@ def _make_task(config: Config, data: Path, config_folder: Path) -> Task:
         from asr.training.speech import SpeechTask
 
         return SpeechTask(config, data, config_folder)
+    if isinstance(config, LanguageConfig):
+        from asr.training.language import LanguageTask
+
+        return LanguageTask(config, data, config_folder)
     from asr.training.translation import TranslationTask
 
     return TranslationTask(config, data, config_folder)

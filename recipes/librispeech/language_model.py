@@ -13,8 +13,7 @@ import argparse
 from pathlib import Path
 
 from asr.commands.options import count
-from asr.corpora.manifest import read_manifest
-from asr.corpora.text import read_lines
+from asr.corpora.text import read_texts
 from asr.errors import UserError
 from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 
@@ -32,7 +31,7 @@ def main() -> None:
     parser.add_argument("--ngrams", type=count, default=4_000_000, help="about so many are kept")
     arguments = parser.parse_args()
     try:
-        lines = [line for path in arguments.text for line in _lines(path)]
+        lines = [line for path in arguments.text for line in read_texts(path)]
         words = lexicon_of(map(str.split, lines), arguments.word_least, arguments.words)
         model = train_word_ngrams(map(str.split, lines), words, arguments.order, arguments.ngrams)
     except UserError as error:
@@ -45,12 +44,6 @@ def main() -> None:
     print(f"{arguments.output}: {len(words)} words, {grams}, {size / 1e6:.1f} MB")
     if size > MOST_BYTES:
         raise SystemExit(f"more than {MOST_BYTES / 1e6:.0f} MB: keep fewer n-grams")
-
-
-def _lines(path: Path) -> list[str]:
-    if path.suffix == ".jsonl":
-        return [utterance.text for utterance in read_manifest(path)]
-    return read_lines(path)
 
 
 if __name__ == "__main__":

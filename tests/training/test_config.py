@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from asr.errors import UserError
+from asr.models.language import build_language_model
 from asr.models.seq2seq import build_speech_model, build_translation_model
-from asr.training.config import SpeechConfig, load_config
+from asr.training.config import LanguageConfig, SpeechConfig, load_config
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 CONFIGS = sorted(RECIPES.glob("*/*.toml"))
@@ -26,6 +27,8 @@ def test_every_shipped_config_loads_and_builds(path):
         model = build_speech_model(config.model, 31)
         if config.data.dev_ids:
             assert (path.parent / config.data.dev_ids).is_file()
+    elif isinstance(config, LanguageConfig):
+        model = build_language_model(config.model, 9000)
     else:
         model = build_translation_model(config.model, 50, 50)
     assert sum(each.numel() for each in model.parameters()) > 10_000

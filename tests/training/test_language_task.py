@@ -1,0 +1,114 @@
+"""The language task: windows of running text, a perplexity that falls, a model that loads."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from asr.errors import UserError
+from asr.models.checkpoint import read_folder
+from asr.text.vocabulary import EOS, SPECIALS
+from asr.training.config import LanguageConfig, config_from_table
+from asr.training.language import LanguageTask
+from asr.training.run import run
+
+LINES = ["one two three four", "five six one", "two three four five six"] * 40
+CONFIG = """
+task = "language"
+[data]
+train = ["text.txt"]
+dev = "dev.jsonl"
+words = 5
+window = 6
+[model]
+embedding_size = 8
+state_size = 16
+vector_size = 8
+cutoffs = [5]
+dropout = 0.0
+[batches]
+size = 48.0
+[training]
+steps = 150
+rate = 0.03
+warmup_steps = 5
+average = 0.8
+keep = 1
+validate_every = 50
+precision = "fp32"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(LINES))
+    (tmp_path / "config.toml").write_text(CONFIG)
+    lines = [
+        {"id": "a", "audio": "a.wav", "text": "three four five six one two", "duration": 1.0},
+        {"id": "b", "audio": "b.wav", "text": "one two three", "duration": 1.0},
+    ]
+    (tmp_path / "dev.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path
+
+
+def task_of(folder, **data):
+    table = {"task": "language", "data": {"train": ["text.txt"], "dev": "dev.jsonl", **data}}
+    table |= {"batches": {"size": 48.0}}
+    config = config_from_table(table)
+    assert isinstance(config, LanguageConfig)
+    return LanguageTask(config, folder, folder)
+
+
+def test_the_most_frequent_words_come_first(folder):
+    (folder / "text.txt").write_text("b a c b a b " * 40)
+    task = task_of(folder, words=2, window=6)
+    assert task.vocabulary.inventory == (*SPECIALS, "b", "a")
+    assert task.vocabulary.decode(task.stream[:6].tolist()) == "b a <unk> b a b"
+
+
+def test_windows_hold_the_text_in_its_order(folder):
+    task = task_of(folder, window=6)
+    running = " ".join(LINES).split()
+    batch = task.make(0, 0, task.plan(0)[0])
+    assert batch.words.shape == batch.targets.shape == (8, 6)
+    assert (batch.words[:, 0] == EOS).all()
+    torch.testing.assert_close(batch.words[:, 1:], batch.targets[:, :-1])
+    found = {task.vocabulary.decode(row.tolist()) for row in batch.targets}
+    windows = {" ".join(running[at : at + 6]) for at in range(len(running) - 5)}
+    assert found <= windows
+    seen = np.sort(np.concatenate(task.plan(0)))
+    assert len(set(seen.tolist())) == len(seen) > 70  # each window once
+    assert task.plan(0) == task.plan(0) != task.plan(1)
+
+
+def test_perplexity_is_of_the_words_alone(folder):
+    task = task_of(folder, window=6)
+    for each in task.model.parameters():
+        torch.nn.init.zeros_(each)
+    found = task.validate(0, folder)  # all of the first softmax alike
+    assert found.figure == pytest.approx(len(task.vocabulary), rel=1e-5)
+    assert found.metrics["perplexity"] == found.figure
+
+
+def test_a_run_learns_and_its_model_can_be_read(folder):
+    made = run(folder / "config.toml", folder / "run", folder)
+    lines = map(json.loads, (folder / "run" / "metrics.jsonl").read_text().splitlines())
+    found = [line["perplexity"] for line in lines if line["kind"] == "dev"]
+    # Of these words all but the first of a text follow from the one before.
+    assert 1.4 < found[-1] < 2.5 < found[0]
+    read = read_folder(made, "language")
+    assert read.model["cutoffs"] == [5]
+    more = [f"training.start_from={made}", "training.steps=50", "training.rate=1e-3"]
+    again = run(folder / "config.toml", folder / "next", folder, more)
+    first = json.loads((folder / "next" / "metrics.jsonl").read_text().splitlines()[0])
+    assert first["loss"] < 1 and again.is_dir()
+
+
+def test_too_little_text_is_refused(folder):
+    (folder / "text.txt").write_text("one two three")
+    with pytest.raises(UserError, match="3 words of text"):
+        task_of(folder)
+    (folder / "text.txt").write_text("\n")
+    with pytest.raises(UserError, match="no text to train on"):
+        task_of(folder)
