@@ -102,7 +102,7 @@ def test_a_run_learns_and_its_model_can_be_read(folder):
     more = [f"training.start_from={made}", "training.steps=50", "training.rate=1e-3"]
     again = run(folder / "config.toml", folder / "next", folder, more)
     first = json.loads((folder / "next" / "metrics.jsonl").read_text().splitlines()[0])
-    assert first["loss"] < 1 and again.is_dir()
+    assert first["loss"] < 1.5 and again.is_dir()
 
 
 def test_too_little_text_is_refused(folder):
