@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import math
 import runpy
 import sys
 from multiprocessing.pool import ThreadPool
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from asr.corpora.manifest import read_manifest, require_clean
+from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 from asr.search.word_model import WordModel
-from asr.text.vocabulary import Vocabulary
+from asr.text.vocabulary import EOS, Vocabulary
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "librispeech"
 SYNTHESIZE = runpy.run_path(str(RECIPE / "synthesize.py"))
@@ -95,6 +98,32 @@ def test_a_language_model_is_counted_from_text_and_manifests(tmp_path, monkeypat
     monkeypatch.setattr(sys, "argv", ["language_model.py", str(output), str(tmp_path / "none")])
     with pytest.raises(SystemExit, match="cannot be read as text"):
         runpy.run_path(str(RECIPE / "language_model.py"), run_name="__main__")
+
+
+def test_perplexity_is_that_of_all_words_and_ends(tmp_path, monkeypatch, capsys):
+    sentences = [text.split() for text in ("the cat sat", "a cat and the cart", "the cat sat")]
+    ngrams = train_word_ngrams(sentences, lexicon_of(sentences), 3)
+    ngrams.save(tmp_path / "words.npz")
+    model = WordModel.load(tmp_path / "words.npz", Vocabulary.characters())
+    total, texts = 0.0, ["the cat and the cat sat", "a cow", "unused"]
+    for text in texts[:2]:
+        state = model.start(1)
+        for token in [*Vocabulary.characters().encode(text), EOS]:
+            total += float(model.log_probs(state)[0, 0, token])
+            state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+    lines = [
+        {"id": text[0], "audio": f"{text[0]}.wav", "text": text, "duration": 1.0} for text in texts
+    ]
+    (tmp_path / "dev.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "ids.txt").write_text("t\na\nu\n")
+    files = [str(tmp_path / name) for name in ("words.npz", "dev.jsonl", "ids.txt")]
+    script = ["perplexity.py", *files[:2], "--ids", files[2], "--most", "2"]
+    monkeypatch.setattr(sys, "argv", script)
+    runpy.run_path(str(RECIPE / "perplexity.py"), run_name="__main__")
+    assert f"{math.exp(-total / 10):.1f} a word" in capsys.readouterr().out  # 8 words, 2 ends
+    monkeypatch.setattr(sys, "argv", ["perplexity.py", files[2], files[1]])
+    with pytest.raises(SystemExit, match="not a word n-gram model"):
+        runpy.run_path(str(RECIPE / "perplexity.py"), run_name="__main__")
 
 
 NOTES = """The Project Gutenberg EBook of {title}

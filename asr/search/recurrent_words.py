@@ -18,18 +18,22 @@ from torch.nn.functional import pad
 from asr.models.checkpoint import load_weights, read_folder
 from asr.models.language import LanguageState, RecurrentLanguageModel, build_language_model
 from asr.models.settings import LanguageSettings
+from asr.search.hypothesis import change
 from asr.search.word_ngrams import WordNgrams
 from asr.settings import from_table
 from asr.text.vocabulary import EOS, UNK, Vocabulary
+
+_STEP = 6364136223846793005  # of a linear congruential generator of 64 bits (Knuth)
 
 
 class RecurrentContext(NamedTuple):
     """All words so far of texts in any shape (…).
 
-    state: both (…, H). sums: (…, K + 1), of the probabilities before each of the K words that
+    key: (…), a number for these words. state: both (…, H). sums: (…, K + 1), of the probabilities before each of the K words that
     lexicon and model share, in the lexicon's order. unknown: (…), of all other words.
     """
 
+    key: Tensor
     state: LanguageState
     sums: Tensor
     unknown: Tensor
@@ -66,11 +70,17 @@ class RecurrentWords:
 
     def start(self) -> RecurrentContext:
         """Return the context at the start of one text, (1, …)."""
-        return self._read(torch.tensor([EOS]), self._model.start(1))
+        return self._read(torch.tensor([EOS]), torch.zeros(1).long(), self._model.start(1))
 
     def after(self, context: RecurrentContext, words: Tensor) -> RecurrentContext:
-        """Return the contexts (n, …) once a word (n,), by its number, has been written in each."""
-        return self._read(self._ids[words], context.state)
+        """Return the contexts (n, …) once a word (n,), by its number, has been written in each.
+
+        Many hypotheses have the same words behind them; each such text is read once.
+        """
+        keys, place = (context.key * _STEP + words).unique(return_inverse=True)  # wraps around
+        some = torch.zeros_like(keys).scatter_(0, place, torch.arange(len(words)))
+        state = change(lambda each: each[some], context.state)
+        return change(lambda each: each[place], self._read(self._ids[words[some]], keys, state))
 
     def range(self, context: RecurrentContext, first: Tensor, after: Tensor) -> Tensor:
         """Return Σ p(w) over the words first … after − 1, (…, R) for each context."""
@@ -79,7 +89,7 @@ class RecurrentWords:
         return known + context.unknown[..., None] * (self._others[after] - self._others[first])
 
     @torch.no_grad()
-    def _read(self, ids: Tensor, state: LanguageState) -> RecurrentContext:
+    def _read(self, ids: Tensor, keys: Tensor, state: LanguageState) -> RecurrentContext:
         log_probs, state = self._model.step(ids, state)
         sums = pad(log_probs.exp()[:, self._shared].double().cumsum(-1), (1, 0))
-        return RecurrentContext(state, sums.float(), (1 - sums[:, -1]).clamp_min_(0))
+        return RecurrentContext(keys, state, sums.float(), (1 - sums[:, -1]).clamp_min_(0))

@@ -181,7 +181,7 @@ class WordModel:
         if recurrent and self._recurrent is not None and bool(ended.any()):
             at = change(lambda each: each[ended], recurrent)
             new = self._recurrent.after(at, word[ended])
-            recurrent = change(lambda each, own: each.index_put((ended,), own), recurrent, new)
+            change(lambda each, own: each.index_put_((ended,), own), recurrent, new)  # its own copy
         return History(contexts, 1 - self._p_end(contexts), recurrent)
 
     def _finished(self, state: WordState) -> Tensor:

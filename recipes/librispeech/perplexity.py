@@ -1,0 +1,71 @@
+"""How well a word language model foresees transcripts: perplexity a word, every letter spelt.
+
+    python recipes/librispeech/perplexity.py asr/pretrained/english/words.npz \
+        DATA/librispeech/dev-from-test-clean/manifest.jsonl --ids recipes/librispeech/dev-choose.txt
+
+The end of a text counts as a word, and unknown words by their letters, so that models of other
+lexicons can be compared. A recurrent model beside the n-grams has its share (see README.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import torch
+
+from asr.commands.options import count
+from asr.corpora.manifest import read_manifest, select
+from asr.errors import UserError
+from asr.search.word_model import WordModel
+from asr.text.vocabulary import EOS, Vocabulary
+from asr.training.sequences import pad
+
+TOGETHER = 50  # texts
+
+
+def main() -> None:
+    """Read the arguments, score and tell."""
+    parser = argparse.ArgumentParser(description="Perplexity of transcripts.")
+    parser.add_argument("model", type=Path, help="word n-grams, .npz")
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("--ids", type=Path, help="a file that lists the utterances to score")
+    parser.add_argument("--most", type=count, help="score so many at most, the first listed")
+    arguments = parser.parse_args()
+    vocabulary = Vocabulary.characters()
+    try:
+        model = WordModel.load(arguments.model, vocabulary)
+        utterances = read_manifest(arguments.manifest)
+        if arguments.ids:
+            utterances = select(utterances, arguments.ids)
+    except UserError as error:
+        raise SystemExit(str(error)) from error
+    texts = [utterance.text for utterance in utterances[: arguments.most]]
+    total = -sum(
+        log_probability(model, vocabulary, texts[at : at + TOGETHER])
+        for at in range(0, len(texts), TOGETHER)
+    )
+    words = sum(len(text.split()) + 1 for text in texts)
+    letters = sum(len(text) + 1 for text in texts)
+    print(
+        f"{math.exp(total / words):.1f} a word, {total / letters:.3f} nats a letter "
+        f"({len(texts)} texts, {words} words and ends)"
+    )
+
+
+def log_probability(model: WordModel, vocabulary: Vocabulary, texts: list[str]) -> float:
+    """Return the log-probability of some texts together, in nats."""
+    tokens, lengths = pad([[*vocabulary.encode(text), EOS] for text in texts], EOS)
+    state, total = model.start(len(texts)), 0.0
+    own = torch.zeros(len(texts), 1, dtype=torch.long)
+    for place in range(tokens.size(1)):
+        token = tokens[:, place, None]
+        found = model.log_probs(state)[:, 0].gather(-1, token)[:, 0]
+        total += float(found[place < lengths].sum())
+        state = model.advance(state, own, token)
+    return total
+
+
+if __name__ == "__main__":
+    main()
