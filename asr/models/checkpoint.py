@@ -23,7 +23,7 @@ LANGUAGE_MODEL = "words.npz"  # beside the weights, where there is one
 class ModelFolder:
     """What lies in a model folder, read but not yet made into a model.
 
-    task: "speech" or "translation". model: the table of its settings.
+    task: "speech", "translation" or "language". model: the table of its settings.
     notes: what training says of itself (data, steps, figures).
     """
 
@@ -79,7 +79,7 @@ def copy_folder(source: Path, target: Path, bits: int) -> None:
 def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     """Read all but the weights.
 
-    task: "speech" or "translation"; None takes either.
+    task: the one that is wanted; None takes any.
 
     Raises:
         UserError: the folder is not there, is no model, of another task or a newer format.

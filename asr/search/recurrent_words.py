@@ -29,8 +29,9 @@ _STEP = 6364136223846793005  # of a linear congruential generator of 64 bits (Kn
 class RecurrentContext(NamedTuple):
     """All words so far of texts in any shape (…).
 
-    key: (…), a number for these words. state: both (…, H). sums: (…, K + 1), of the probabilities before each of the K words that
-    lexicon and model share, in the lexicon's order. unknown: (…), of all other words.
+    key: (…), a number for these words. state: both (…, H). sums: (…, K + 1), of the probabilities
+    before each of the K words that lexicon and model share, in the lexicon's order.
+    unknown: (…), probability of all other words.
     """
 
     key: Tensor
