@@ -61,11 +61,11 @@ def _ours(beam: int | None, lm_weight: float | None) -> tuple[Transcribe, list[P
 
     torch.set_num_threads(1)
     recognizer = Recognizer.load().configured(beam=beam, lm_weight=lm_weight)
-    names = [CONFIG, WEIGHTS, "vocabulary.json"]
+    files = [SHIPPED / name for name in (CONFIG, WEIGHTS, "vocabulary.json")]
     if lm_weight != 0:
-        names.append(LANGUAGE_MODEL)
+        ngrams = SHIPPED / LANGUAGE_MODEL
+        files += [ngrams, *_files(ngrams.with_suffix(""))]
         _ = recognizer.loaded.language_model  # loading is not transcribing
-    files = [SHIPPED / name for name in names if (SHIPPED / name).is_file()]
     return lambda samples: recognizer.transcribe(samples, rate=RATE).text, files
 
 

@@ -13,6 +13,7 @@ import asr
 from asr.audio.augment import speed
 from asr.audio.read import Waveform, read
 from asr.corpora import read_manifest
+from asr.models.checkpoint import LANGUAGE_MODEL
 from asr.recognizer import SHIPPED
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters
@@ -21,6 +22,7 @@ from asr.translator import Translator
 ROOT = Path(__file__).parents[1]
 SPEECH = ROOT / "data" / "speech"
 MOST_BYTES = 25_000_000
+MOST_LANGUAGE_BYTES = 15_000_000
 # On these six recordings the model makes about half as many errors as this allows.
 HIGHEST_CER = 0.3
 
@@ -39,6 +41,8 @@ def spoken(recognizer):
 def test_model_folder_is_small_enough_and_says_where_it_comes_from():
     weights = SHIPPED / "model.safetensors"
     assert weights.stat().st_size <= MOST_BYTES
+    words = [SHIPPED / LANGUAGE_MODEL, *(SHIPPED / LANGUAGE_MODEL).with_suffix("").iterdir()]
+    assert len(words) == 4 and sum(each.stat().st_size for each in words) <= MOST_LANGUAGE_BYTES
     card = (SHIPPED / "README.md").read_text()
     for word in ("WER", "LibriSpeech", "CC BY 4.0", "asr train", "speechocean762"):
         assert word in card

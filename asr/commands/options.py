@@ -64,7 +64,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         "--lm-weight",
         type=weight,
         metavar="W",
-        help="weight of the language model, 0 is off (default: 0.6)",
+        help="weight of the language model, 0 is off (default: 0.75)",
     )
     parser.add_argument(
         "--language-model",

@@ -34,7 +34,7 @@ from asr.search.word_ngrams import SPECIAL_WORDS, Table, WordNgrams
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
 SPELLING_ORDER = 5  # of the model of unknown words' letters
-RECURRENT_SHARE = 0.5  # of the mixture
+RECURRENT_SHARE = 0.6  # of the mixture
 _LEAST = 1e-30  # probability below which all is alike
 
 
