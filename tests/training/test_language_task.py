@@ -1,6 +1,7 @@
 """The language task: windows of running text, a perplexity that falls, a model that loads."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from asr.errors import UserError
 from asr.models.checkpoint import read_folder
-from asr.text.vocabulary import EOS, SPECIALS
+from asr.text.vocabulary import BLANK, EOS, SPECIALS
 from asr.training.config import LanguageConfig, config_from_table
 from asr.training.language import LanguageTask
 from asr.training.run import run
@@ -80,14 +81,18 @@ def test_windows_hold_the_text_in_its_order(folder):
     seen = np.sort(np.concatenate(task.plan(0)))
     assert len(set(seen.tolist())) == len(seen) > 70  # each window once
     assert task.plan(0) == task.plan(0) != task.plan(1)
+    later = [task.make(epoch, 0, [0]).targets.tolist() for epoch in range(1, 9)]
+    assert len({tuple(row[0]) for row in later}) > 1  # cut at other places
 
 
 def test_perplexity_is_of_the_words_alone(folder):
     task = task_of(folder, window=6)
     for each in task.model.parameters():
         torch.nn.init.zeros_(each)
-    found = task.validate(0, folder)  # all of the first softmax alike
-    assert found.figure == pytest.approx(len(task.vocabulary), rel=1e-5)
+    # All words alike, and padding, which is no word, far likelier than they.
+    task.model.first.bias.data[BLANK] = 4.0
+    found = task.validate(0, folder)
+    assert found.figure == pytest.approx(len(task.vocabulary) - 1 + math.exp(4.0), rel=1e-5)
     assert found.metrics["perplexity"] == found.figure
 
 
