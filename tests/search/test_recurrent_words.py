@@ -10,6 +10,7 @@ from asr.errors import UserError
 from asr.models.checkpoint import save_folder
 from asr.models.language import build_language_model
 from asr.models.settings import LanguageSettings
+from asr.search.hypothesis import change
 from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 from asr.search.recurrent_words import RecurrentWords
 from asr.search.word_model import RECURRENT_SHARE, WordModel
@@ -60,6 +61,24 @@ def test_words_have_the_probabilities_of_the_mixture(text):
         wanted += math.log(both)
     wanted += math.log(by_hand(ngrams, ["<s>", *words], "</s>"))
     assert log_probability(model, text) == pytest.approx(wanted, abs=1e-4)
+
+
+def test_texts_read_together_are_as_read_alone():
+    network, ngrams, _ = make()
+    recurrent = RecurrentWords(network, KNOWN, ngrams)
+    number = {word: at for at, word in enumerate(ngrams.words)}
+    texts = [["the", "cat"], ["a", "cat"], ["the", "cat"], ["a", "mat"], ["cat", "the"]]
+    together = change(lambda each: each.expand(5, *each.shape[1:]), recurrent.start())
+    for place in range(2):
+        words = torch.tensor([number[text[place]] for text in texts])
+        together = recurrent.after(together, words)
+    for row, text in enumerate(texts):
+        alone = recurrent.start()
+        for word in text:
+            alone = recurrent.after(alone, torch.tensor([number[word]]))
+        torch.testing.assert_close(together.sums[row], alone.sums[0])
+        torch.testing.assert_close(together.state.cell[row], alone.state.cell[0])
+    assert together.key.unique().numel() == 4  # the same words twice are one text
 
 
 @pytest.mark.parametrize("text", ["", "c", "cat", "cat ", "the c", "xyz", "the xyz ca", "a log "])
