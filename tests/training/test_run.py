@@ -235,8 +235,13 @@ def test_rooms_and_telephones_are_heard_and_are_no_noise(tones, tmp_path):
         heard("data.noise=dev.jsonl", "augment.room_share=0.1")
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in RECIPES.glob("librispeech/*.toml")))
-def test_every_librispeech_recipe_trains_when_made_small(name, tones, tmp_path):
+SPEECH_RECIPES = sorted(
+    path for path in RECIPES.glob("librispeech/*.toml") if load_config(path).task == "speech"
+)
+
+
+@pytest.mark.parametrize("recipe", SPEECH_RECIPES, ids=lambda path: path.name)
+def test_every_librispeech_recipe_trains_when_made_small(recipe, tones, tmp_path):
     small = [
         'data.train=[{manifest="train.jsonl"}]',
         "data.dev=dev.jsonl",
@@ -251,6 +256,22 @@ def test_every_librispeech_recipe_trains_when_made_small(name, tones, tmp_path):
     late = ["augment.after_step=0", "loss.scheduled_sampling_from=1"]  # all that begins later
     sizes = [f"model.{part}.state_size=8" for part in ("encoder", "decoder")]
     plan = [*small, *late, *sizes, "training.steps=2", "training.validate_every=2"]
-    model = run(RECIPES / "librispeech" / name, tmp_path, tones, plan)
+    model = run(recipe, tmp_path, tones, plan)
     assert (model / "model.safetensors").is_file()
     assert [each["step"] for each in records(tmp_path, "dev")] == [2]
+
+
+def test_the_language_recipe_trains_when_made_small(tones, tmp_path):
+    small = [
+        'data.train=["train.jsonl"]',
+        "data.dev=dev.jsonl",
+        "data.dev_ids=",
+        "data.window=4",
+        "batches.size=8.0",
+        "model.state_size=8",
+        "training.steps=2",
+        "training.validate_every=2",
+    ]
+    model = run(RECIPES / "librispeech" / "language.toml", tmp_path, tones, small)
+    assert (model / "words.json").is_file() and (model / "model.safetensors").is_file()
+    assert records(tmp_path, "dev")[0]["perplexity"] > 1
