@@ -12,7 +12,7 @@ from asr.errors import UserError
 from asr.models.settings import LanguageSettings, SpeechSettings, TranslationSettings
 from asr.settings import from_table
 
-PRECISIONS = ("bf16", "fp32")
+PRECISIONS = ("auto", "bf16", "fp32")
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,8 @@ class TrainingSettings:
     patience: stop after so many validations without a better one; 0 never stops early.
     processes: how many train together; a batch is shared out between them.
     start_from: a model folder of the same sizes whose weights to begin with; empty for none.
-    precision: of the products, "bf16" or "fp32"; the weights are always in 32 bits.
+    precision: of the products, "bf16" or "fp32"; "auto" takes 16 bits where the device has
+        instructions for them. The weights are always in 32 bits.
     accumulate: batches of which the gradients are summed for one step.
     """
 
@@ -190,7 +191,7 @@ class TrainingSettings:
     validate_every: int = 500
     log_every: int = 20
     patience: int = 0
-    precision: str = "bf16"
+    precision: str = "auto"
     device: str = "auto"
     processes: int = 1
     start_from: str = ""

@@ -21,7 +21,8 @@ from asr.models.language import build_language_model
 from asr.settings import to_table
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 from asr.training.config import LanguageConfig, LanguageDataSettings
-from asr.training.loop import Losses, Validation, choose_device, tell
+from asr.training.device import choose_device, products
+from asr.training.loop import Losses, Validation, tell
 from asr.training.sequences import pad
 
 VALIDATION_TEXTS = 64  # scored at once
@@ -98,8 +99,7 @@ class LanguageTask:
     def loss(self, batch: Windows, step: int) -> Losses:
         """Return the cross-entropy of a batch, in nats a word."""
         words, targets = (each.to(self.device) for each in batch)
-        bf16 = self.config.training.precision == "bf16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
+        with products(self.device, self.config.training.precision):
             total = self.model(words, targets).mean()
         return Losses(total, {"loss": total}, float(targets.numel()))
 

@@ -129,16 +129,6 @@ def rate_at(step: int, settings: TrainingSettings) -> float:
     return settings.rate * min(1.0, max(0.0, left))
 
 
-def choose_device(name: str) -> torch.device:
-    """Return the device of a name; "auto" takes a GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise UserError(f"device {name!r} is not known to torch; use auto, cpu or cuda") from error
-
-
 def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Progress:
     """Train until the steps are done or patience is out; go on where an earlier call stopped.
 

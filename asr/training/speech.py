@@ -23,7 +23,8 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
 from asr.settings import to_table
 from asr.training.config import SpeechConfig
-from asr.training.loop import Losses, Validation, choose_device
+from asr.training.device import choose_device, products
+from asr.training.loop import Losses, Validation
 from asr.training.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.speech_data import SpeechBatch, SpeechData
 
@@ -75,7 +76,7 @@ class SpeechTask:
         if step >= self.config.augment.after_step:
             features = self._spec_augment(features, frames, batch.seed)
         model = self.model
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._uses_bf16):
+        with products(self.device, self.config.training.precision):
             annotations = model.encoder(features, frames)
             memory = model.decoder.prepare(self._without_silence(annotations, batch))
             previous, expected = shift(batch.tokens, batch.token_lengths)
@@ -135,7 +136,7 @@ class SpeechTask:
     def decode(self, batch: SpeechBatch) -> Decoded:
         """Decode a batch greedily, by attention and by CTC."""
         batch = batch.to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._uses_bf16):
+        with products(self.device, self.config.training.precision):
             features, frames = self._normalised_features(batch)
             annotations = self.model.encoder(features, frames)
             memory = self.model.decoder.prepare(self._without_silence(annotations, batch))
@@ -160,10 +161,6 @@ class SpeechTask:
             state=state,
             notes={"recipe": to_table(self.config)},
         )
-
-    @property
-    def _uses_bf16(self) -> bool:
-        return self.config.training.precision == "bf16"
 
     def _normalised_features(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
         features, frames = self.features(batch.samples, batch.lengths)

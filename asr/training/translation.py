@@ -21,7 +21,8 @@ from asr.settings import to_table
 from asr.text.links import merge_words
 from asr.text.vocabulary import EOS
 from asr.training.config import TranslationConfig
-from asr.training.loop import Losses, Validation, choose_device, tell
+from asr.training.device import choose_device, products
+from asr.training.loop import Losses, Validation, tell
 from asr.training.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.translation_data import TextBatch, TranslationData
 
@@ -62,7 +63,7 @@ class TranslationTask:
         amount = float(batch.token_lengths.sum() + len(batch.token_lengths))  # with each <eos>
         copies = 2 if settings.consistency else 1
         batch = TextBatch(*(torch.cat([each.to(self.device)] * copies) for each in batch))
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._uses_bf16):
+        with products(self.device, self.config.training.precision):
             annotations = self.model.encoder(batch.source, batch.source_lengths)
             memory = self.model.decoder.prepare(annotations)
             previous, expected = shift(batch.tokens, batch.token_lengths)
@@ -150,10 +151,6 @@ class TranslationTask:
         title = f"{text} → {self.target.decode(hypothesis.tokens)}"
         draw_heat_map(path, words.weights, words.source, words.target, title)
         return path
-
-    @property
-    def _uses_bf16(self) -> bool:
-        return self.config.training.precision == "bf16"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -58,7 +58,7 @@ def test_defaults_and_overrides(tmp_path):
         (SMALL, ["training.steps"], "key=value"),
         (SMALL, ["training.steps=many"], "training.steps must be a whole number"),
         (SMALL, ["training.steps=1.5"], "training.steps must be a whole number"),
-        (SMALL, ["training.precision=float16"], "'float16' is not one of: bf16, fp32"),
+        (SMALL, ["training.precision=float16"], "'float16' is not one of: auto, bf16, fp32"),
         (SMALL, ["loss.consistency=1.0"], "loss.consistency is for translation"),
         (SMALL, ["seed.x=1"], "seed must be a whole number"),
         (SMALL + "seed = 1\n", ["seed.x=1"], "not a table"),
