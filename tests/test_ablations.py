@@ -1,6 +1,8 @@
 """The ablations: toys by hand, cuts that cut, and each command end to end on the smallest scale."""
 
 import importlib
+import itertools
+import json
 import math
 import sys
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from tiny_model import write_tiny_model
 
 from asr.attention import Annotations
 from asr.audio.read import read
+from asr.corpora.manifest import Utterance, read_manifest, write_manifest
 from asr.decoding import LoadedModel
 from asr.errors import UserError
 from asr.models.seq2seq import build_translation_model
@@ -36,7 +39,8 @@ def load(name: str, recipe: str = "ablations") -> ModuleType:
         return importlib.import_module(name)
 
 
-toys, summary, paths, kinds, speech = map(load, ("toys", "summary", "paths", "kinds", "speech"))
+runs, toys, summary, paths = map(load, ("runs", "toys", "summary", "paths"))
+kinds, speech, hours = map(load, ("kinds", "speech", "hours"))
 
 
 def start(
@@ -332,7 +336,7 @@ def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeyp
         ["window", "no window"],
     ]
     check_what_is_written(tmp_path, "speech", capsys.readouterr().out)
-    monkeypatch.setattr(speech, "run", None)  # what is finished is not trained again
+    monkeypatch.setattr(runs, "run", None)  # what is finished is not trained again
     start(monkeypatch, speech, *asked)
     assert rows(tmp_path / "speech.md") == table
     with pytest.raises(UserError, match=r"holds a run of .* training\.validate_every=2 seed=1;"):
@@ -340,3 +344,69 @@ def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeyp
     (tmp_path / "base-1" / "training.json").unlink()
     with pytest.raises(UserError, match=r"base-1: is in the way"):
         start(monkeypatch, speech, *asked)
+
+
+# hours
+
+
+def utterances(corpus: str, count: int) -> list[Utterance]:
+    return [Utterance(f"{corpus}-{at}", Path(f"{at}.flac"), "a", 36.0) for at in range(count)]
+
+
+def test_more_hours_hold_the_fewer_and_are_as_many_as_asked_for():
+    corpora = [utterances("a", 300), utterances("b", 100)]  # 4 hours
+    parts = {asked: hours.first_hours(corpora, asked) for asked in (0.5, 1, 2, 4)}
+    for asked, part in parts.items():
+        assert sum(map(len, part)) == asked * 100
+        assert all(set(kept) <= set(corpus) for kept, corpus in zip(part, corpora, strict=True))
+    for less, more in itertools.pairwise(parts.values()):
+        assert all(set(few) < set(many) for few, many in zip(less, more, strict=True))
+    assert 50 <= len(parts[1][0]) <= 95  # three quarters of what there is, more or less
+    with pytest.raises(UserError, match=r"5 hours of speech asked for, there are 4\.00"):
+        hours.first_hours(corpora, 5)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "some"])
+def test_no_amount_of_speech(text):
+    with pytest.raises(ValueError):
+        hours.amount(text)
+    assert [hours.amount(each) for each in ("0.5", "all", "synthetic")]
+
+
+def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypatch, capsys):
+    dev = read_manifest(tones / "dev.jsonl")
+    (tmp_path / "report.txt").write_text("\n".join(each.id for each in dev[:3]), "utf-8")
+    monkeypatch.setattr(hours, "REPORT", tmp_path / "report.txt")
+    (tones / "synthetic").mkdir()
+    made = [replace(each, id=f"made-{each.id}") for each in read_manifest(tones / "train.jsonl")]
+    write_manifest(tones / "synthetic" / "train.jsonl", made[:6])
+    small = [
+        'data.train=[{manifest="train.jsonl"}, {manifest="synthetic/train.jsonl", times=0.5}]',
+        "data.dev=dev.jsonl",
+        "data.dev_ids=",
+        "model.encoder.state_size=8",
+        "model.decoder.state_size=8",
+        "training.steps=2",
+        "training.validate_every=2",
+    ]
+    asked = [tmp_path, "--data", tones, "--hours", "0.005", "all", "synthetic", "--every", 2]
+    asked += [part for each in small for part in ("--set", each)]
+    start(monkeypatch, hours, *asked)
+    table = rows(tmp_path / "hours.md")
+    assert [row[0] for row in table[2:]] == ["0.005", "all", "synthetic"]
+    amounts = [float(row[1]) for row in table[2:]]
+    train = read_manifest(tones / "train.jsonl")
+    whole_train = sum(each.duration for each in train) / 3600
+    assert amounts[0] <= 0.005 < whole_train and amounts[1] == pytest.approx(whole_train, abs=0.005)
+    assert all(0 < float(each) for row in table[2:] for each in row[2:])
+    config = json.loads((tmp_path / "synthetic-1" / "config.json").read_text("utf-8"))
+    entries = config["data"]["train"]
+    assert [each["times"] for each in entries] == [1.0, 0.5]
+    assert [len(read_manifest(each["manifest"])) for each in entries] == [len(train), 6]
+    assert len(hours.read_report(tones, hours.load(["data.dev=dev.jsonl"]), 2).texts) == 2
+    check_what_is_written(tmp_path, "hours", capsys.readouterr().out)
+    monkeypatch.setattr(runs, "run", None)  # what is finished is not trained again
+    start(monkeypatch, hours, *asked)
+    assert rows(tmp_path / "hours.md") == table
+    with pytest.raises(UserError, match=r"holds a run of .* every=2; name another"):
+        start(monkeypatch, hours, *asked[:-1], "training.rate=1e-4")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from asr.errors import UserError
+from asr.training.run import run
 
 
 def once(
@@ -29,6 +31,28 @@ def once(
     if (was_asked := held.pop("asked")) != [*asked]:
         raise UserError(f"{file.parent}: holds a run of {' '.join(was_asked)}; name another folder")
     return held
+
+
+def train(config: Path, folder: Path, data: Path, overrides: Sequence[str]) -> float:
+    """Train in a folder, which is there only when the run is finished; return its CPU-seconds.
+
+    Raises UserError when the folder is there, or the run cannot be made.
+    """
+    if folder.exists():
+        raise UserError(f"{folder}: is in the way and no finished run; name another folder")
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a command that was stopped
+    before = cpu_seconds()
+    run(config, unfinished, data, overrides)
+    seconds = cpu_seconds() - before
+    unfinished.rename(folder)
+    return seconds
+
+
+def validations(folder: Path) -> list[dict[str, Any]]:
+    """Return what each validation of a finished run noted, in order."""
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    return [line for line in map(json.loads, lines) if line["kind"] == "dev"]
 
 
 def publish(runs: Path, name: str, text: str, picture: Callable[[Path], None]) -> None:

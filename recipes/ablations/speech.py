@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from runs import command, cpu_seconds, once, publish
+from runs import command, once, publish, train, validations
 from summary import cell, draw, panels
 from torch import Tensor
 
@@ -30,7 +29,6 @@ from asr.attention.masks import pool_mask
 from asr.attention.penalties import entropy
 from asr.audio.read import read
 from asr.decoding import DecodingSettings, LoadedModel
-from asr.errors import UserError
 from asr.models.seq2seq import build_speech_model
 from asr.pieces import Piece, gather, whole
 from asr.render.tables import markdown_table
@@ -38,7 +36,6 @@ from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters, count_words
 from asr.search.settings import BeamSettings
 from asr.training.config import SpeechConfig, load_config
-from asr.training.run import run
 from asr.training.speech_data import SpeechData
 
 CONFIG = Path(__file__).with_name("speech.toml")
@@ -131,23 +128,11 @@ def read_dev(data: Path, overrides: Sequence[str]) -> Dev:
     return Dev([each.text for each in utterances], [whole(read(each.audio)) for each in utterances])
 
 
-def train(folder: Path, data: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    """Train one run in its folder, which is there only when the run is finished.
-
-    Raises UserError when the folder is there, or the run cannot be made.
-    """
-    if folder.exists():
-        raise UserError(f"{folder}: is in the way and no finished run; name another folder")
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a command that was stopped
-    before = cpu_seconds()
-    run(CONFIG, unfinished, data, overrides)
-    seconds = cpu_seconds() - before
-    unfinished.rename(folder)
-    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    validations = [line for line in map(json.loads, lines) if line["kind"] == "dev"]
-    middle = validations[(len(validations) - 1) // 2]
-    return Training(middle["cer"], seconds)._asdict()
+def training(folder: Path, data: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    """Train one run in its folder; raises as `train`."""
+    seconds = train(CONFIG, folder, data, overrides)
+    noted = validations(folder)
+    return Training(noted[(len(noted) - 1) // 2]["cer"], seconds)._asdict()
 
 
 def changed(loaded: LoadedModel, changes: Changes) -> LoadedModel:
@@ -204,7 +189,7 @@ def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: D
 
     Raises UserError when that is of other settings, or the run cannot be made.
     """
-    trained = once(folder / "training.json", overrides, partial(train, folder, data, overrides))
+    trained = once(folder / "training.json", overrides, partial(training, folder, data, overrides))
     rows = []
     for name, changes in {AS_TRAINED: {}, **VARIANTS[variant].decodings}.items():
         file = folder / f"{name.replace(' ', '-')}.json"

@@ -1,0 +1,214 @@
+"""What more hours of speech are worth: one small model, trained on more and more.
+
+    python recipes/ablations/hours.py RUNS --data FOLDER [--hours 1 3 6 all synthetic] [--seeds 1]
+
+trains hours.toml once for each amount and seed, all for the same number of steps, each in a folder
+of its own in RUNS; writes utterances of readers who were not chosen on down, greedily and by the
+default search with the package's language model; and writes RUNS/hours.md and RUNS/hours.png.
+Utterances come in an order drawn once, so that what is more holds what is less. Runs that are
+finished are not trained again, one that was stopped is begun anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate, product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from runs import command, once, publish, train
+from summary import cell, draw, panels
+
+from asr.audio.read import read
+from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
+from asr.decoding import DecodingSettings, LoadedModel
+from asr.errors import UserError
+from asr.models.checkpoint import LANGUAGE_MODEL
+from asr.pieces import Piece, gather, whole
+from asr.recognizer import SHIPPED
+from asr.render.tables import markdown_table
+from asr.scoring.words import ErrorCounts, count_characters, count_words
+from asr.search.settings import BeamSettings
+from asr.training.config import ManifestSettings, SpeechConfig, load_config
+
+CONFIG = Path(__file__).with_name("hours.toml")
+REPORT = Path(__file__).parents[1] / "librispeech" / "dev-report.txt"
+ALL, SYNTHETIC = "all", "synthetic"  # all real speech, and with it the synthetic corpora
+ORDER = 0  # the seed of the order of utterances: of no run
+GREEDY = DecodingSettings(BeamSettings(size=1))
+SEARCH = DecodingSettings()
+PER_CENT = 100.0
+
+
+class Report(NamedTuple):
+    """The utterances to score on: what is said in each, and its audio."""
+
+    texts: list[str]
+    pieces: list[Piece]
+
+
+class Scores(NamedTuple):
+    """Errors in per cent: by greedy search, and by the default one with its language model.
+
+    hours: of different speech. seconds: of CPU, data to model folder.
+    """
+
+    hours: float
+    cer: float
+    wer: float
+    search_cer: float
+    search_wer: float
+    seconds: float
+
+
+def amount(text: str) -> str:
+    """Return an amount of speech as it was asked for.
+
+    Raises ValueError when it is neither a number of hours above 0 nor one of the two names.
+    """
+    if text not in (ALL, SYNTHETIC) and not 0 < float(text) < math.inf:
+        raise ValueError(text)
+    return text
+
+
+def load(overrides: Sequence[str]) -> SpeechConfig:
+    """Return the recipe with settings changed; raises UserError when it cannot have them."""
+    config = load_config(CONFIG, overrides)
+    assert isinstance(config, SpeechConfig)
+    return config
+
+
+def is_synthetic(corpus: ManifestSettings) -> bool:
+    """Return whether a corpus lies in a folder of synthetic speech."""
+    return SYNTHETIC in Path(corpus.manifest).parts
+
+
+def first_hours(corpora: Sequence[Sequence[Utterance]], hours: float) -> list[list[Utterance]]:
+    """Return of each corpus what lies in so many hours of all, taken in an order drawn once.
+
+    Raises UserError when there is less than that.
+    """
+    pairs = [(number, each) for number, corpus in enumerate(corpora) for each in corpus]
+    order = np.random.default_rng(ORDER).permutation(len(pairs))
+    shuffled = [pairs[place] for place in order]
+    ends = list(accumulate(each.duration for _, each in shuffled))
+    if ends[-1] < hours * 3600:
+        raise UserError(f"{hours:g} hours of speech asked for, there are {ends[-1] / 3600:.2f}")
+    count = sum(end <= hours * 3600 for end in ends)
+    kept: list[list[Utterance]] = [[] for _ in corpora]
+    for number, utterance in shuffled[:count]:
+        kept[number].append(utterance)
+    return kept
+
+
+def write_part(folder: Path, data: Path, config: SpeechConfig, asked: str) -> tuple[str, float]:
+    """Write the manifests of an amount of speech into a folder.
+
+    Returns what of the recipe it changes, as for `asr train --set`, and the hours of speech.
+
+    Raises UserError when a manifest cannot be read, or there is less speech than that.
+    """
+    chosen = [each for each in config.data.train if asked == SYNTHETIC or not is_synthetic(each)]
+    corpora = [
+        [each for each in read_manifest(data / corpus.manifest) if each.duration <= longest]
+        for corpus, longest in ((corpus, config.data.longest) for corpus in chosen)
+    ]
+    if asked not in (ALL, SYNTHETIC):
+        corpora = first_hours(corpora, float(asked))
+    entries = []
+    for number, (corpus, kept) in enumerate(zip(chosen, corpora, strict=True)):
+        if kept:
+            manifest = folder / f"{number}.jsonl"
+            write_manifest(manifest, kept)
+            path = json.dumps(str(manifest.resolve()))
+            entries.append(f"{{manifest={path}, times={corpus.times}}}")
+    hours = sum(each.duration for kept in corpora for each in kept) / 3600
+    return f"data.train=[{', '.join(entries)}]", hours
+
+
+def read_report(data: Path, config: SpeechConfig, every: int) -> Report:
+    """Read every so many-th utterance of `REPORT`; raises UserError when it cannot be read."""
+    utterances = select(read_manifest(data / config.data.dev), REPORT)[::every]
+    return Report(
+        [each.text for each in utterances], [whole(read(each.audio)) for each in utterances]
+    )
+
+
+def errors(loaded: LoadedModel, report: Report, decoding: DecodingSettings) -> tuple[float, float]:
+    """Return CER and WER of a model, in per cent."""
+    words, characters = ErrorCounts(), ErrorCounts()
+    for batch in gather(report.pieces, decoding.batch_seconds):
+        segments = loaded.decode([report.pieces[index] for index in batch], decoding)
+        for index, segment in zip(batch, segments, strict=True):
+            words += count_words(report.texts[index], segment.text)
+            characters += count_characters(report.texts[index], segment.text)
+    return PER_CENT * characters.rate, PER_CENT * words.rate
+
+
+def score(
+    folder: Path, data: Path, hours: float, overrides: list[str], report: Report
+) -> dict[str, float]:
+    """Train one run and score its model.
+
+    Raises UserError when the run cannot be made.
+    """
+    seconds = train(CONFIG, folder, data, overrides)
+    loaded = replace(
+        LoadedModel.load(folder / "model"), language_model_file=SHIPPED / LANGUAGE_MODEL
+    )
+    greedy, searched = (errors(loaded, report, each) for each in (GREEDY, SEARCH))
+    return Scores(hours, *greedy, *searched, seconds)._asdict()
+
+
+def table(rows: Mapping[str, Sequence[Scores]]) -> str:
+    """Return all figures in Markdown, a row for each amount of speech."""
+    digits = {"hours": 2, "seconds": 0}
+    searched = ("CER %, search", "WER %, search")
+    return markdown_table(
+        ("asked for", "hours", "CER %", "WER %", *searched, "training, CPU-s"),
+        [
+            (asked, *(cell([getattr(each, name) for each in seeds], digits.get(name, 1))
+                      for name in Scores._fields))
+            for asked, seeds in rows.items()
+        ],
+    )  # fmt: skip
+
+
+def picture(path: Path, rows: Mapping[str, Sequence[Scores]]) -> None:
+    """Draw the errors of every seed."""
+    titles = {"CER, %, greedy": "cer", "WER, %, search": "search_wer"}
+    draw(path, panels(titles, rows))
+
+
+def main() -> None:
+    """Read the arguments, train what is not trained yet, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description="What more hours of speech are worth.")
+    parser.add_argument("runs", type=Path, help="a folder for the runs, the table and the picture")
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
+    parser.add_argument("--hours", nargs="+", type=amount, default=["1", "3", "6", ALL, SYNTHETIC])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--every", type=int, default=4, help="score every so many-th utterance")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    given = parser.parse_args()
+    config = load(given.overrides)
+    report = read_report(given.data, config, given.every)
+    rows: dict[str, list[Scores]] = {}
+    for seed, asked in product(given.seeds, given.hours):
+        folder = given.runs / f"{asked}-{seed}"
+        change, hours = write_part(given.runs / "parts" / asked, given.data, config, asked)
+        overrides = [*given.overrides, change, f"seed={seed}"]
+        make = partial(score, folder, given.data, hours, overrides, report)
+        noted = [*overrides, f"every={given.every}"]
+        found = once(folder / "scores.json", noted, make)
+        rows.setdefault(asked, []).append(Scores(**found))
+    publish(given.runs, "hours", table(rows), lambda path: picture(path, rows))
+
+
+if __name__ == "__main__":
+    command(main)
