@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from asr import align
-from asr.attention.contract import Memory
+from asr.attention.contract import Annotations, Memory
 from asr.attention.masks import pool_mask, restrict
 from asr.audio.features import HOP_MS, LogMel, Normalizer
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
 from asr.models.checkpoint import LANGUAGE_MODEL, load_weights, read_folder
+from asr.models.initial import mean
 from asr.models.seq2seq import SpeechModel, build_speech_model
 from asr.models.settings import SpeechSettings
 from asr.pieces import Piece, pad, slowed
@@ -27,6 +28,7 @@ from asr.render.subtitles import Span
 from asr.search.beam import beam_search
 from asr.search.greedy import ctc_greedy, greedy
 from asr.search.hypothesis import Hypothesis
+from asr.search.internal_model import InternalModelScorer
 from asr.search.limits import step_limits
 from asr.search.scorers import CTCPrefixScorer, LanguageModelScorer, Scorer
 from asr.search.settings import BeamSettings
@@ -47,6 +49,8 @@ class DecodingSettings:
     ctc_weight: share of CTC in the score, 0 to 1; of no effect where a model has no CTC head.
     lm_weight: factor of the language model's score; of no effect where a model has none.
     lm_bonus: nats for each character beside a language model, to which every word is a cost.
+    ilm_weight: factor of the decoder's own language model, taken off beside the other one; see
+        `asr.search.internal_model`. Of no effect without a language model.
     fastest: letters in a second of speech; a piece in which CTC reads more is slowed down to about
         as many before it is decoded, to `SLOWEST` of its speed at most. 0 leaves all as it is.
     batch_seconds: of padded audio decoded at once. segment_seconds: longest piece of a recording.
@@ -56,6 +60,7 @@ class DecodingSettings:
     ctc_weight: float = 0.2
     lm_weight: float = 0.75
     lm_bonus: float = 0.3
+    ilm_weight: float = 0.2
     fastest: float = 13.5
     batch_seconds: float = 60.0
     segment_seconds: float = 20.0
@@ -65,6 +70,8 @@ class DecodingSettings:
             raise UserError(f"CTC weight {self.ctc_weight}: wanted 0 to 1")
         if not 0 <= self.lm_weight < float("inf"):
             raise UserError(f"language model weight {self.lm_weight}: wanted 0 or more")
+        if not 0 <= self.ilm_weight < float("inf"):
+            raise UserError(f"internal model's weight {self.ilm_weight}: wanted 0 or more")
         if not self.fastest >= 0:
             raise UserError(f"fastest speech of {self.fastest} letters a second: wanted 0 or more")
         if not self.batch_seconds > 0:
@@ -219,7 +226,15 @@ class LoadedModel:
             scorers.append(CTCPrefixScorer(encoded.ctc_log_probs, frames, decoding.ctc_weight))
         if decoding.lm_weight and self.language_model is not None:
             scorers.append(LanguageModelScorer(self.language_model, decoding.lm_weight))
-            search = replace(search, length_bonus=decoding.lm_bonus)
+            bonus = decoding.lm_bonus
+            if decoding.ilm_weight:
+                unheard = mean(encoded.memory)[:, None]  # (B, 1, E)
+                mask = torch.ones(unheard.shape[:2], dtype=torch.bool)
+                memory = decoder.prepare(Annotations(unheard, mask))
+                internal = InternalModelScorer(decoder, memory, decoding.ilm_weight)
+                scorers.append(internal)
+                bonus += internal.weight * internal.MOST
+            search = replace(search, length_bonus=bonus)
         return [
             best
             for best, *_ in beam_search(decoder, encoded.memory, encoded.limits, search, scorers)

@@ -72,6 +72,7 @@ class Recognizer:
         ctc_weight: float | None = None,
         lm_weight: float | None = None,
         language_model: str | os.PathLike[str] | None = None,
+        ilm_weight: float | None = None,
         fastest: float | None = None,
         batch_seconds: float | None = None,
     ) -> Recognizer:
@@ -95,6 +96,8 @@ class Recognizer:
             decoding = replace(decoding, ctc_weight=ctc_weight)
         if lm_weight is not None:
             decoding = replace(decoding, lm_weight=lm_weight)
+        if ilm_weight is not None:
+            decoding = replace(decoding, ilm_weight=ilm_weight)
         if fastest is not None:
             decoding = replace(decoding, fastest=fastest)
         if batch_seconds is not None:

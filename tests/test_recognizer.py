@@ -321,6 +321,7 @@ def test_settings_are_checked_and_never_changed_in_place(
         {"beam": 0},
         {"ctc_weight": 1.5},
         {"lm_weight": -1},
+        {"ilm_weight": float("nan")},
         {"fastest": -1},
         {"batch_seconds": 0.0},
     ):
@@ -340,6 +341,9 @@ def test_a_language_model_has_its_say(recognizer: Recognizer, tmp_path: Path) ->
     without = recognizer.transcribe(FLAC, beam=4).text
     assert helped.transcribe(FLAC, lm_weight=0).text == without
     assert helped.transcribe(FLAC).text != without
+    alone = helped.configured(ilm_weight=0)
+    assert alone.transcribe(FLAC).text != helped.configured(ilm_weight=5).transcribe(FLAC).text
+    assert alone.transcribe(FLAC, lm_weight=0).text == without
     assert helped.transcribe(FLAC, beam=1).text == recognizer.transcribe(FLAC, beam=1).text
     with pytest.raises(UserError, match="cannot read the language model"):
         recognizer.configured(language_model=tmp_path / "missing.npz")

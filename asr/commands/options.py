@@ -73,6 +73,13 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         help="word n-grams (.npz) in place of the model's own",
     )
     parser.add_argument(
+        "--ilm-weight",
+        type=weight,
+        metavar="W",
+        help="how much of the decoder's own language model to take off beside the language model, "
+        "0 is nothing (default: 0.2)",
+    )
+    parser.add_argument(
         "--fastest",
         type=rate,
         metavar="N",
@@ -88,6 +95,7 @@ class Decoding(NamedTuple):
     ctc_weight: float | None
     lm_weight: float | None
     language_model: Path | None
+    ilm_weight: float | None
     fastest: float | None
 
     @classmethod
