@@ -59,8 +59,8 @@ class DecodingSettings:
     search: BeamSettings = BeamSettings(size=24, recombine=8)
     ctc_weight: float = 0.2
     lm_weight: float = 0.75
-    lm_bonus: float = 0.3
-    ilm_weight: float = 0.2
+    lm_bonus: float = 0.1
+    ilm_weight: float = 0.3
     fastest: float = 13.5
     batch_seconds: float = 60.0
     segment_seconds: float = 20.0

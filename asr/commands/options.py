@@ -77,7 +77,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         type=weight,
         metavar="W",
         help="how much of the decoder's own language model to take off beside the language model, "
-        "0 is nothing (default: 0.2)",
+        "0 is nothing (default: 0.3)",
     )
     parser.add_argument(
         "--fastest",
