@@ -228,10 +228,8 @@ class LoadedModel:
             scorers.append(LanguageModelScorer(self.language_model, decoding.lm_weight))
             bonus = decoding.lm_bonus
             if decoding.ilm_weight:
-                unheard = mean(encoded.memory)[:, None]  # (B, 1, E)
-                mask = torch.ones(unheard.shape[:2], dtype=torch.bool)
-                memory = decoder.prepare(Annotations(unheard, mask))
-                internal = InternalModelScorer(decoder, memory, decoding.ilm_weight)
+                unheard = self._unheard(encoded.memory)
+                internal = InternalModelScorer(decoder, unheard, decoding.ilm_weight)
                 scorers.append(internal)
                 bonus += internal.weight * internal.MOST
             search = replace(search, length_bonus=bonus)
@@ -239,6 +237,12 @@ class LoadedModel:
             best
             for best, *_ in beam_search(decoder, encoded.memory, encoded.limits, search, scorers)
         ]
+
+    def _unheard(self, memory: Memory) -> Memory:
+        """Return a memory in which no word can be heard: the mean annotation, once."""
+        values = mean(memory)[:, None]  # (B, 1, E)
+        mask = torch.ones(values.shape[:2], dtype=torch.bool)
+        return self.model.decoder.prepare(Annotations(values, mask))
 
     def _segment(self, piece: Piece, encoded: _Encoded, row: int, found: Hypothesis) -> Segment:
         """Give the characters of a hypothesis their times."""

@@ -284,6 +284,16 @@ def test_speech_figures_stand_in_the_rows_they_are_of():
     assert second == ["window", "no window", "9.0", "20.0", "1.00", "98.0", "3.0", "–", "–"]
 
 
+SMALL = [
+    "data.dev=dev.jsonl",
+    "data.dev_ids=",
+    "model.encoder.state_size=8",
+    "model.decoder.state_size=8",
+    "training.steps=2",
+    "training.validate_every=2",
+]
+
+
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tones")
@@ -293,7 +303,7 @@ def tones(tmp_path_factory):
 
 def test_decoding_otherwise_keeps_the_weights_and_leaves_the_model_as_it_was(tones, tmp_path):
     loaded = LoadedModel.load(write_tiny_model(tmp_path))
-    dev = speech.Dev(["a"], [whole(read(tones / "dev" / "0000.flac"))])
+    dev = speech.Spoken(["a"], [whole(read(tones / "dev" / "0000.flac"))])
     before, narrow = loaded.model.state_dict(), {"window_back": 1, "window_ahead": 1}
     windowed = speech.changed(loaded, narrow)
     assert all(
@@ -308,7 +318,7 @@ def test_decoding_otherwise_keeps_the_weights_and_leaves_the_model_as_it_was(ton
 def test_speech_without_a_letter_written_has_errors_and_no_attention(tmp_path):
     loaded = LoadedModel.load(write_tiny_model(tmp_path))
     silence = Piece(0.0, np.zeros(16_000, np.float32), np.zeros(98, dtype=bool))
-    scores = speech.score(loaded, speech.Dev(["a b"], [silence]))
+    scores = speech.score(loaded, speech.Spoken(["a b"], [silence]))
     assert scores[:2] == (100.0, 100.0)
     assert all(math.isnan(each) for each in scores[2:])
 
@@ -316,12 +326,7 @@ def test_speech_without_a_letter_written_has_errors_and_no_attention(tmp_path):
 def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypatch, capsys):
     small = [
         'data.train=[{manifest="train.jsonl"}]',
-        "data.dev=dev.jsonl",
-        "data.dev_ids=",
-        "model.encoder.state_size=8",
-        "model.decoder.state_size=8",
-        "training.steps=2",
-        "training.validate_every=2",
+        *SMALL,
     ]
     asked = [tmp_path, "--data", tones, "--variants", "base", "window", "--seeds", 1]
     asked += [part for each in small for part in ("--set", each)]
@@ -382,12 +387,7 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     write_manifest(tones / "synthetic" / "train.jsonl", made[:6])
     small = [
         'data.train=[{manifest="train.jsonl"}, {manifest="synthetic/train.jsonl", times=0.5}]',
-        "data.dev=dev.jsonl",
-        "data.dev_ids=",
-        "model.encoder.state_size=8",
-        "model.decoder.state_size=8",
-        "training.steps=2",
-        "training.validate_every=2",
+        *SMALL,
     ]
     asked = [tmp_path, "--data", tones, "--hours", "0.005", "all", "synthetic", "--every", 2]
     asked += [part for each in small for part in ("--set", each)]

@@ -23,17 +23,15 @@ from typing import NamedTuple
 
 import numpy as np
 from runs import command, once, publish, train
+from spoken import Spoken, error_rates, hear, write_down
 from summary import cell, draw, panels
 
-from asr.audio.read import read
 from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
 from asr.decoding import DecodingSettings, LoadedModel
 from asr.errors import UserError
 from asr.models.checkpoint import LANGUAGE_MODEL
-from asr.pieces import Piece, gather, whole
 from asr.recognizer import SHIPPED
 from asr.render.tables import markdown_table
-from asr.scoring.words import ErrorCounts, count_characters, count_words
 from asr.search.settings import BeamSettings
 from asr.training.config import ManifestSettings, SpeechConfig, load_config
 
@@ -43,14 +41,6 @@ ALL, SYNTHETIC = "all", "synthetic"  # all real speech, and with it the syntheti
 ORDER = 0  # the seed of the order of utterances: of no run
 GREEDY = DecodingSettings(BeamSettings(size=1))
 SEARCH = DecodingSettings()
-PER_CENT = 100.0
-
-
-class Report(NamedTuple):
-    """The utterances to score on: what is said in each, and its audio."""
-
-    texts: list[str]
-    pieces: list[Piece]
 
 
 class Scores(NamedTuple):
@@ -132,27 +122,13 @@ def write_part(folder: Path, data: Path, config: SpeechConfig, asked: str) -> tu
     return f"data.train=[{', '.join(entries)}]", hours
 
 
-def read_report(data: Path, config: SpeechConfig, every: int) -> Report:
+def read_report(data: Path, config: SpeechConfig, every: int) -> Spoken:
     """Read every so many-th utterance of `REPORT`; raises UserError when it cannot be read."""
-    utterances = select(read_manifest(data / config.data.dev), REPORT)[::every]
-    return Report(
-        [each.text for each in utterances], [whole(read(each.audio)) for each in utterances]
-    )
-
-
-def errors(loaded: LoadedModel, report: Report, decoding: DecodingSettings) -> tuple[float, float]:
-    """Return CER and WER of a model, in per cent."""
-    words, characters = ErrorCounts(), ErrorCounts()
-    for batch in gather(report.pieces, decoding.batch_seconds):
-        segments = loaded.decode([report.pieces[index] for index in batch], decoding)
-        for index, segment in zip(batch, segments, strict=True):
-            words += count_words(report.texts[index], segment.text)
-            characters += count_characters(report.texts[index], segment.text)
-    return PER_CENT * characters.rate, PER_CENT * words.rate
+    return hear(select(read_manifest(data / config.data.dev), REPORT)[::every])
 
 
 def score(
-    folder: Path, data: Path, hours: float, overrides: list[str], report: Report
+    folder: Path, data: Path, hours: float, overrides: list[str], report: Spoken
 ) -> dict[str, float]:
     """Train one run and score its model.
 
@@ -162,7 +138,10 @@ def score(
     loaded = replace(
         LoadedModel.load(folder / "model"), language_model_file=SHIPPED / LANGUAGE_MODEL
     )
-    greedy, searched = (errors(loaded, report, each) for each in (GREEDY, SEARCH))
+    greedy, searched = (
+        error_rates(report.texts, write_down(loaded, report.pieces, each))
+        for each in (GREEDY, SEARCH)
+    )
     return Scores(hours, *greedy, *searched, seconds)._asdict()
 
 

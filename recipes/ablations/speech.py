@@ -22,25 +22,23 @@ from typing import Any, NamedTuple
 
 import torch
 from runs import command, once, publish, train, validations
+from spoken import PER_CENT, Spoken, error_rates, hear, write_down
 from summary import cell, draw, panels
 from torch import Tensor
 
 from asr.attention.masks import pool_mask
 from asr.attention.penalties import entropy
-from asr.audio.read import read
 from asr.decoding import DecodingSettings, LoadedModel
 from asr.models.seq2seq import build_speech_model
-from asr.pieces import Piece, gather, whole
+from asr.pieces import Piece
 from asr.render.tables import markdown_table
 from asr.scoring import health
-from asr.scoring.words import ErrorCounts, count_characters, count_words
 from asr.search.settings import BeamSettings
 from asr.training.config import SpeechConfig, load_config
 from asr.training.speech_data import SpeechData
 
 CONFIG = Path(__file__).with_name("speech.toml")
 GREEDY = DecodingSettings(BeamSettings(size=1), fastest=0.0)  # at the speed it was said
-PER_CENT = 100.0
 
 Changes = Mapping[str, Any]  # settings of the attention → values
 WINDOW: Changes = {"window_back": 5, "window_ahead": 10}  # 0.4 and 0.8 s
@@ -81,13 +79,6 @@ VARIANTS = {
 }
 
 
-class Dev(NamedTuple):
-    """The utterances to score on: what is said in each, and its audio."""
-
-    texts: list[str]
-    pieces: list[Piece]
-
-
 class Training(NamedTuple):
     """half_way: CER in per cent after half of the steps. seconds: of CPU, data to model folder."""
 
@@ -117,15 +108,14 @@ class Row(NamedTuple):
         return self.variant if self.decoding == AS_TRAINED else f"{self.variant}, {self.decoding}"
 
 
-def read_dev(data: Path, overrides: Sequence[str]) -> Dev:
+def read_dev(data: Path, overrides: Sequence[str]) -> Spoken:
     """Read the dev utterances of the config.
 
     Raises UserError when the settings or the data cannot be used.
     """
     config = load_config(CONFIG, overrides)
     assert isinstance(config, SpeechConfig)
-    utterances = SpeechData(config, data, CONFIG.parent).dev
-    return Dev([each.text for each in utterances], [whole(read(each.audio)) for each in utterances])
+    return hear(SpeechData(config, data, CONFIG.parent).dev)
 
 
 def training(folder: Path, data: Path, overrides: Sequence[str]) -> dict[str, Any]:
@@ -144,25 +134,22 @@ def changed(loaded: LoadedModel, changes: Changes) -> LoadedModel:
     return replace(loaded, model=model.eval().requires_grad_(False), settings=settings)
 
 
-def score(loaded: LoadedModel, dev: Dev) -> Scores:
+def score(loaded: LoadedModel, dev: Spoken) -> Scores:
     """Write the dev utterances down greedily, count the errors, and look at the attention."""
-    words, characters = ErrorCounts(), ErrorCounts()
+    segments = write_down(loaded, dev.pieces, GREEDY)
     entropies, outside = [torch.zeros(0)], [torch.zeros(0)]
     healths: list[health.Health] = []
-    for batch in gather(dev.pieces, GREEDY.batch_seconds):
-        pieces = [dev.pieces[index] for index in batch]
-        for index, piece, segment in zip(batch, pieces, loaded.decode(pieces, GREEDY), strict=True):
-            words += count_words(dev.texts[index], segment.text)
-            characters += count_characters(dev.texts[index], segment.text)
-            if len(segment.weights):
-                weights = torch.from_numpy(segment.weights)
-                entropies.append(entropy(weights))
-                outside.append(share_outside(weights, piece, loaded.model.encoder.reduction))
-                healths.append(health.measure(weights))
+    for piece, segment in zip(dev.pieces, segments, strict=True):
+        if len(segment.weights):
+            weights = torch.from_numpy(segment.weights)
+            entropies.append(entropy(weights))
+            outside.append(share_outside(weights, piece, loaded.model.encoder.reduction))
+            healths.append(health.measure(weights))
+    cer, wer = error_rates(dev.texts, segments)
     diagonal = health.aggregate(healths).total.mean.diagonal if healths else math.nan
     return Scores(
-        cer=PER_CENT * characters.rate,
-        wer=PER_CENT * words.rate,
+        cer=cer,
+        wer=wer,
         entropy=float(torch.cat(entropies).mean()),
         diagonal=PER_CENT * diagonal,
         outside=PER_CENT * float(torch.cat(outside).mean()),
@@ -179,12 +166,12 @@ def share_outside(weights: Tensor, piece: Piece, reduction: int) -> Tensor:
     return weights[:, ~spoken].sum(1)
 
 
-def decode(folder: Path, changes: Changes, dev: Dev) -> dict[str, Any]:
+def decode(folder: Path, changes: Changes, dev: Spoken) -> dict[str, Any]:
     """Score the model of a finished run, decoded with changed settings of its attention."""
     return score(changed(LoadedModel.load(folder / "model"), changes), dev)._asdict()
 
 
-def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: Dev) -> list[Row]:
+def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: Spoken) -> list[Row]:
     """Train one run and decode with it in all ways, but for what its folder holds already.
 
     Raises UserError when that is of other settings, or the run cannot be made.

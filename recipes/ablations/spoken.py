@@ -1,0 +1,48 @@
+"""Utterances to score on, and the errors that a model makes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from asr.audio.read import read
+from asr.corpora.manifest import Utterance
+from asr.decoding import DecodingSettings, LoadedModel
+from asr.pieces import Piece, gather, whole
+from asr.scoring.words import ErrorCounts, count_characters, count_words
+from asr.transcript import Segment
+
+PER_CENT = 100.0
+
+
+class Spoken(NamedTuple):
+    """What is said in each utterance, and its audio."""
+
+    texts: list[str]
+    pieces: list[Piece]
+
+
+def hear(utterances: Sequence[Utterance]) -> Spoken:
+    """Read the audio of utterances; raises UserError when it cannot be read."""
+    pieces = [whole(read(each.audio)) for each in utterances]
+    return Spoken([each.text for each in utterances], pieces)
+
+
+def write_down(
+    loaded: LoadedModel, pieces: Sequence[Piece], decoding: DecodingSettings
+) -> list[Segment]:
+    """Return what a model makes of each piece, in their order."""
+    found: dict[int, Segment] = {}
+    for batch in gather(pieces, decoding.batch_seconds):
+        segments = loaded.decode([pieces[index] for index in batch], decoding)
+        found.update(zip(batch, segments, strict=True))
+    return [found[index] for index in range(len(pieces))]
+
+
+def error_rates(texts: Iterable[str], segments: Iterable[Segment]) -> tuple[float, float]:
+    """Return CER and WER over all utterances, in per cent."""
+    words, characters = ErrorCounts(), ErrorCounts()
+    for text, segment in zip(texts, segments, strict=True):
+        words += count_words(text, segment.text)
+        characters += count_characters(text, segment.text)
+    return PER_CENT * characters.rate, PER_CENT * words.rate
