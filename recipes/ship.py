@@ -3,9 +3,9 @@
     python recipes/ship.py runs/continued/model asr/pretrained/english
     python recipes/ship.py runs/continued/model english-int8 --bits 8
 
-16 bits halve the size and change no text; 8 bits halve it again (one scale a row). A language
-model beside the weights of the target stays there. The card (README.md) is written by hand, from
-figures that were measured on the copy.
+16 bits halve the size and change no text; 8 bits halve it again (one scale a row). The source's
+language models are copied as they are; if it has none, those of the target stay there. The card
+(README.md) is written by hand, from figures that were measured on the copy.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from asr.errors import UserError
 
 FORMAT = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-LANGUAGE_MODEL = "words.npz"  # beside the weights, where there is one
+LANGUAGE_MODEL = "words.npz"  # beside the weights, where there is one; see `WordModel.load`
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,21 @@ def save_folder(
 def copy_folder(source: Path, target: Path, bits: int) -> None:
     """Write a copy of a model folder with its weights in so many bits.
 
+    Its language models come along as they are; where it has none, those of the target stay.
+
     Raises:
         UserError: the source is no model folder, or as in `save_folder`.
     """
     folder = read_folder(source)
     state = _restored(_read_weights(source / WEIGHTS))
     save_folder(target, folder.task, folder.model, folder.vocabularies, state, folder.notes, bits)
+    ngrams = source / LANGUAGE_MODEL
+    if ngrams.is_file() and not target.samefile(source):
+        recurrent = ngrams.with_suffix("")
+        shutil.rmtree(target / recurrent.name, ignore_errors=True)
+        shutil.copy(ngrams, target)
+        if recurrent.is_dir():
+            shutil.copytree(recurrent, target / recurrent.name)
 
 
 def read_folder(path: Path, task: str | None = None) -> ModelFolder:

@@ -47,6 +47,25 @@ def test_a_copy_is_a_model_folder(tmp_path):
         read_folder(tmp_path / "copy", "translation")
 
 
+def test_a_copy_takes_the_language_models_along_and_keeps_its_own(tmp_path):
+    source, target = write_tiny_model(tmp_path / "tiny"), tmp_path / "copy"
+    (target / "words").mkdir(parents=True)
+    (target / "words.npz").write_text("old")
+    (target / "words" / "config.json").write_text("old")
+    copy_folder(source, target, 16)
+    assert (target / "words.npz").read_text() == "old"
+    (source / "words.npz").write_text("new")
+    copy_folder(source, target, 16)
+    assert (target / "words.npz").read_text() == "new"
+    assert not (target / "words").exists()  # would be a recurrent model that is not the source's
+    (source / "words").mkdir()
+    (source / "words" / "config.json").write_text("new")
+    for folder in (target, source):  # onto itself too
+        copy_folder(source, folder, 8)
+        assert (folder / "words.npz").read_text() == "new"
+        assert (folder / "words" / "config.json").read_text() == "new"
+
+
 def test_what_does_not_fit_is_refused(tmp_path):
     save(tmp_path, make(), 8)
     with pytest.raises(UserError, match="do not fit"):
