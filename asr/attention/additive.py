@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from asr.attention.contract import Alignment, Annotations, Memory
 from asr.attention.energies import EnergyAttention, energy_vector, tanh_energies
@@ -57,7 +58,7 @@ class AdditiveAttention(EnergyAttention):
         """Return the unmasked energies (B, N, T) of query (B, N, H)."""
         hidden = memory.keys[:, None] + self.query(query)[:, :, None]  # (B, N, T, A)
         if self.location is not None:
-            hidden = hidden + self._location_term(previous)
+            hidden = hidden.add_(self._location_term(previous))
         return tanh_energies(hidden, self.energy)
 
     def _location_term(self, previous: Alignment) -> Tensor:
@@ -65,6 +66,7 @@ class AdditiveAttention(EnergyAttention):
         assert self.location is not None
         batch, hypotheses, length = previous.weights.shape
         past = torch.stack([previous.weights, previous.cumulative], dim=2)  # (B, N, 2, T)
-        features = self.location(past.view(batch * hypotheses, 2, length))  # (B·N, A, T)
-        term: Tensor = features.transpose(1, 2).view(batch, hypotheses, length, -1)
-        return term
+        spread, project = self.location
+        features = spread(past.view(batch * hypotheses, 2, length))  # (B·N, F, T)
+        term = linear(features.transpose(1, 2), project.weight[..., 0])  # as it lies: no copy
+        return term.view(batch, hypotheses, length, -1)

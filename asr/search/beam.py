@@ -56,8 +56,8 @@ def beam_search(
     scorers: see `asr.search.scorers`; made for this batch, in its order.
 
     An utterance is done when no live hypothesis can come among its best any more; those done are
-    taken out of the batch once they are an eighth of it. Each step sends one small tensor to the
-    host. Hypotheses stopped by the guard are given only where too few others ended.
+    taken out of the batch once they are an eighth of it. Each step sends one small tensor and a
+    number to the host. Hypotheses stopped by the guard are given only where too few others ended.
 
     Raises:
         UserError: weights of the scorers that leave the decoder less than nothing.
@@ -190,7 +190,10 @@ def _bar_endings(sums: Tensor, log_probabilities: Tensor, threshold: float | Non
 
 
 def _choose(sums: Tensor, recent: Tensor, settings: BeamSettings) -> tuple[Tensor, Tensor, Tensor]:
-    """Take the best of (b, n, V): sums (−inf if too far behind), parents and tokens, (b, m)."""
+    """Take the best of (b, n, V): sums (−inf if too far behind), parents and tokens, (b, m).
+
+    m is as small as the most that any utterance keeps.
+    """
     vocabulary_size = sums.size(-1)
     flat = sums.flatten(1)
     wanted = settings.size * (_SPARE if settings.recombine else 1)
@@ -205,6 +208,8 @@ def _choose(sums: Tensor, recent: Tensor, settings: BeamSettings) -> tuple[Tenso
         index = index.gather(1, order)
     behind = totals < totals[:, :1] - settings.width
     totals = totals.masked_fill(behind, -torch.inf)
+    most = max(1, int(totals.isfinite().sum(1).max()))  # alive; the dead come last
+    totals, index = totals[:, :most], index[:, :most]
     return totals, index // vocabulary_size, index % vocabulary_size
 
 

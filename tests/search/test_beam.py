@@ -193,15 +193,15 @@ def test_end_threshold_bars_an_unlikely_end(toys):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "alive"),  # hypotheses that are carried on at each step
     [
-        BeamSettings(size=3),
-        BeamSettings(size=3, width=math.inf, end_threshold=None),
-        BeamSettings(size=3, width=1.0, end_threshold=None, length_exponent=1.0),
-        BeamSettings(size=3, width=7.0, end_threshold=None, length_bonus=0.01),
+        (BeamSettings(size=3), 3),
+        (BeamSettings(size=3, width=math.inf, end_threshold=None), 3),
+        (BeamSettings(size=3, width=1.0, end_threshold=None, length_exponent=1.0), 1),
+        (BeamSettings(size=3, width=7.0, end_threshold=None, length_bonus=0.01), 1),
     ],
 )
-def test_utterances_stop_when_nothing_can_beat_what_has_ended(toys, settings):
+def test_utterances_stop_when_nothing_can_beat_what_has_ended(toys, settings, alive):
     script = [(3 + step % 7, step) for step in range(40)]
     memory = toys.scripted_memory(*(script[:length] for length in (3, 4, 39)))
     decoder = toys.ScriptedDecoder()
@@ -214,7 +214,7 @@ def test_utterances_stop_when_nothing_can_beat_what_has_ended(toys, settings):
     decoder.step = counted
     found = beam_search(decoder, memory, torch.tensor([100] * 3), settings)
     assert [len(each[0].tokens) for each in found] == [3, 4, 39]
-    assert seen == [(3, 1)] + [(3, 3)] * 3 + [(2, 3)] + [(1, 3)] * 35
+    assert seen == [(3, 1)] + [(3, alive)] * 3 + [(2, alive)] + [(1, alive)] * 35
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.6, 1.0])
