@@ -56,7 +56,7 @@ class DecodingSettings:
     batch_seconds: of padded audio decoded at once. segment_seconds: longest piece of a recording.
     """
 
-    search: BeamSettings = BeamSettings(size=24, recombine=8)
+    search: BeamSettings = BeamSettings(size=24, recombine=8, width=6.0)
     ctc_weight: float = 0.2
     lm_weight: float = 0.75
     lm_bonus: float = 0.1
