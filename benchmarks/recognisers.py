@@ -150,10 +150,10 @@ def _hama() -> tuple[Transcribe, list[Path]]:
 
 
 RECOGNISERS = {
-    "asr, greedy": Recogniser(lambda: _ours(1, 0), "asr", "12, and 33 synthetic"),
-    "asr, beam": Recogniser(lambda: _ours(None, 0), "asr", "12, and 33 synthetic"),
+    "asr, greedy": Recogniser(lambda: _ours(1, 0), "asr", "15, and 33 synthetic"),
+    "asr, beam": Recogniser(lambda: _ours(None, 0), "asr", "15, and 33 synthetic"),
     "asr, beam and language model": Recogniser(
-        lambda: _ours(None, None), "asr", "12, and 33 synthetic"
+        lambda: _ours(None, None), "asr", "15, and 33 synthetic"
     ),
     "PocketSphinx": Recogniser(_pocketsphinx, "pocketsphinx", "not stated"),
     "hama": Recogniser(_hama, "hama", "not stated"),
