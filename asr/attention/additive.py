@@ -67,6 +67,7 @@ class AdditiveAttention(EnergyAttention):
         batch, hypotheses, length = previous.weights.shape
         past = torch.stack([previous.weights, previous.cumulative], dim=2)  # (B, N, 2, T)
         spread, project = self.location
+        assert isinstance(project, nn.Conv1d)
         features = spread(past.view(batch * hypotheses, 2, length))  # (B·N, F, T)
         term = linear(features.transpose(1, 2), project.weight[..., 0])  # as it lies: no copy
         return term.view(batch, hypotheses, length, -1)
