@@ -39,6 +39,7 @@ from asr.transcript import Segment
 
 SLOWEST = 0.7  # to which speech that is too fast is slowed down
 SHORTEST_SPEECH = 0.2  # seconds; in less there is no rate of letters to speak of
+LEAST_LETTERS = 4.0  # in a second of speech; the slowest readers of LibriSpeech have 5
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class DecodingSettings:
         `asr.search.internal_model`. Of no effect without a language model.
     fastest: letters in a second of speech; a piece in which CTC reads more is slowed down to about
         as many before it is decoded, to `SLOWEST` of its speed at most. 0 leaves all as it is.
+    doubt: nats a token, by the decoder. A text that it doubts more than that and that has fewer
+        letters than speech (`LEAST_LETTERS`) was no speech and is left out; −∞ keeps all. Of no
+        effect without a language model: who has learnt little doubts all.
     batch_seconds: of padded audio decoded at once. segment_seconds: longest piece of a recording.
     """
 
@@ -62,6 +66,7 @@ class DecodingSettings:
     lm_bonus: float = 0.1
     ilm_weight: float = 0.3
     fastest: float = 13.5
+    doubt: float = -0.6
     batch_seconds: float = 60.0
     segment_seconds: float = 20.0
 
@@ -158,8 +163,10 @@ class LoadedModel:
             return found
         encoded = self._encode_paced([pieces[index] for index in spoken], decoding.fastest)
         hypotheses = self._search(encoded, decoding)
+        doubt = decoding.doubt if self._has_words(decoding) else -np.inf
         for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
-            found[index] = self._segment(pieces[index], encoded, row, hypothesis)
+            if not _is_noise(pieces[index], hypothesis, doubt):
+                found[index] = self._segment(pieces[index], encoded, row, hypothesis)
         return found
 
     @torch.inference_mode()
@@ -224,7 +231,8 @@ class LoadedModel:
             assert self.model.ctc is not None
             frames = encoded.annotations * self.model.ctc.subframes
             scorers.append(CTCPrefixScorer(encoded.ctc_log_probs, frames, decoding.ctc_weight))
-        if decoding.lm_weight and self.language_model is not None:
+        if self._has_words(decoding):
+            assert self.language_model is not None
             scorers.append(LanguageModelScorer(self.language_model, decoding.lm_weight))
             bonus = decoding.lm_bonus
             if decoding.ilm_weight:
@@ -237,6 +245,11 @@ class LoadedModel:
             best
             for best, *_ in beam_search(decoder, encoded.memory, encoded.limits, search, scorers)
         ]
+
+    def _has_words(self, decoding: DecodingSettings) -> bool:
+        """Return whether a search has a language model."""
+        wanted = decoding.search.size > 1 and decoding.lm_weight
+        return bool(wanted) and self.language_model is not None
 
     def _unheard(self, memory: Memory) -> Memory:
         """Return a memory in which no word can be heard: the mean annotation, once."""
@@ -276,8 +289,17 @@ class LoadedModel:
 
 def _pace(letters: int, piece: Piece, fastest: float) -> float:
     """Return the pace at which a piece has about `fastest` letters in a second of speech."""
-    seconds = max(SHORTEST_SPEECH, float(piece.speech.sum()) * HOP_MS / 1000)
-    return min(1.0, max(SLOWEST, fastest * seconds / max(letters, 1)))
+    return min(1.0, max(SLOWEST, fastest * _seconds_of_speech(piece) / max(letters, 1)))
+
+
+def _is_noise(piece: Piece, found: Hypothesis, doubt: float) -> bool:
+    """Return whether a text is slower than speech, and the decoder does not believe in it."""
+    slow = len(found.tokens) < LEAST_LETTERS * _seconds_of_speech(piece)
+    return slow and found.log_probability < doubt * (len(found.tokens) + 1)
+
+
+def _seconds_of_speech(piece: Piece) -> float:
+    return max(SHORTEST_SPEECH, float(piece.speech.sum()) * HOP_MS / 1000)
 
 
 def _unslowed(weights: NDArray[np.float32], columns: int) -> NDArray[np.float32]:

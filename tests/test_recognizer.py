@@ -11,11 +11,15 @@ import torch
 from tiny_model import write_tiny_model
 
 import asr
+from asr import decoding
 from asr import recognizer as recognizer_module
 from asr.audio.read import SAMPLE_RATE, read
+from asr.decoding import _is_noise
 from asr.errors import UserError
 from asr.models.checkpoint import LANGUAGE_MODEL
+from asr.pieces import whole
 from asr.recognizer import Failure, Recognizer
+from asr.search.hypothesis import Hypothesis
 from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 from asr.transcript import Transcript
 
@@ -124,6 +128,30 @@ def test_nothing_is_written_where_nobody_speaks(recognizer: Recognizer, kind: st
     assert (found.text, found.words, found.stop_reason) == ("", (), "silence")
     assert found.weights.shape == (0, 0) and found.log_probability == 0
     assert found.duration == 5
+
+
+def test_a_slow_text_that_the_decoder_doubts_is_left_out() -> None:
+    sound = np.random.default_rng(0).normal(0, 0.1, 2 * SAMPLE_RATE).astype(np.float32)
+    piece = whole(read(sound, rate=SAMPLE_RATE))
+    assert piece.speech.all()  # 2 s of it, in which somebody says 8 letters at least
+
+    def is_noise(letters: int, mean: float, doubt: float = -0.6) -> bool:
+        tokens = [3] * letters
+        found = Hypothesis(tokens, mean * (letters + 1), torch.empty(0), "eos", [])
+        return _is_noise(piece, found, doubt)
+
+    assert is_noise(7, -0.7)
+    assert not is_noise(8, -0.7)  # fast enough for speech
+    assert not is_noise(7, -0.5)  # slow, but sure
+    assert not is_noise(7, -0.7, doubt=-np.inf)
+
+
+def test_what_is_taken_for_noise_is_an_empty_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_is_noise", lambda piece, found, doubt: doubt > -np.inf)
+    model = asr.load()
+    found = model.transcribe(FLAC)
+    assert found.text == "" and {each.stop_reason for each in found.segments} == {"silence"}
+    assert model.configured(beam=1).transcribe(FLAC).text  # without a language model all is kept
 
 
 def test_what_is_too_short_is_refused(recognizer: Recognizer) -> None:
