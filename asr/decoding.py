@@ -163,7 +163,7 @@ class LoadedModel:
             return found
         encoded = self._encode_paced([pieces[index] for index in spoken], decoding.fastest)
         hypotheses = self._search(encoded, decoding)
-        doubt = decoding.doubt if self._has_words(decoding) else -np.inf
+        doubt = decoding.doubt if self._words(decoding) is not None else -np.inf
         for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
             if not _is_noise(pieces[index], hypothesis, doubt):
                 found[index] = self._segment(pieces[index], encoded, row, hypothesis)
@@ -231,9 +231,9 @@ class LoadedModel:
             assert self.model.ctc is not None
             frames = encoded.annotations * self.model.ctc.subframes
             scorers.append(CTCPrefixScorer(encoded.ctc_log_probs, frames, decoding.ctc_weight))
-        if self._has_words(decoding):
-            assert self.language_model is not None
-            scorers.append(LanguageModelScorer(self.language_model, decoding.lm_weight))
+        words = self._words(decoding)
+        if words is not None:
+            scorers.append(LanguageModelScorer(words, decoding.lm_weight))
             bonus = decoding.lm_bonus
             if decoding.ilm_weight:
                 unheard = self._unheard(encoded.memory)
@@ -246,10 +246,9 @@ class LoadedModel:
             for best, *_ in beam_search(decoder, encoded.memory, encoded.limits, search, scorers)
         ]
 
-    def _has_words(self, decoding: DecodingSettings) -> bool:
-        """Return whether a search has a language model."""
-        wanted = decoding.search.size > 1 and decoding.lm_weight
-        return bool(wanted) and self.language_model is not None
+    def _words(self, decoding: DecodingSettings) -> WordModel | None:
+        """Return the language model that a search asks, if it does."""
+        return self.language_model if decoding.search.size > 1 and decoding.lm_weight else None
 
     def _unheard(self, memory: Memory) -> Memory:
         """Return a memory in which no word can be heard: the mean annotation, once."""
