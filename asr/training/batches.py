@@ -77,7 +77,8 @@ class AudioStore:
 def prefetch(items: Sequence[Item], make: Callable[[Item], Made], ahead: int = 4) -> Iterator[Made]:
     """Yield make(item) in order, made in a thread up to `ahead` items early.
 
-    An error in `make` is raised at its item's turn. The thread ends when the caller stops.
+    An error in `make` is raised at its item's turn. The thread has ended when the generator is
+    closed: one that is still in torch when Python exits aborts the whole process.
     """
     queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=ahead)
     stopped = threading.Event()
@@ -108,3 +109,4 @@ def prefetch(items: Sequence[Item], make: Callable[[Item], Made], ahead: int = 4
             yield made  # type: ignore[misc]  # made is None only beside an error
     finally:
         stopped.set()
+        thread.join()
