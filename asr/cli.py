@@ -130,6 +130,7 @@ def _translate(given: argparse.Namespace) -> int:
         kind=given.format,
         beam=given.beam,
         length_penalty=given.length_penalty,
+        whole=given.whole,
         heat_map=given.heat_map,
     )
 

@@ -25,7 +25,8 @@ from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.settings import BeamSettings
 from asr.settings import from_table
-from asr.text.links import WordWeights, merge_words
+from asr.text.links import WordWeights, chain, merge_words
+from asr.text.sentences import split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 
 SHIPPED: Final = Path(__file__).parent / "pretrained" / "english-french"
@@ -40,7 +41,7 @@ class Translation:
     source: the text as it was given. text: its translation.
     weights: (U, T) float32, where the decoder looked for each target token; rows sum to 1.
     words: the same between words, which subwords are merged into; see `asr.text.links`.
-    log_probability: of the whole translation, its end included, in nats.
+    log_probability: of the whole translation, the ends of its sentences included, in nats.
     stop_reason: "eos", "length" or "repeat"; see `asr.search.hypothesis.Hypothesis`.
     """
 
@@ -107,36 +108,52 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: str, *, beam: int = ..., length_penalty: float = ...
+        self, texts: str, *, beam: int = ..., length_penalty: float = ..., whole: bool = ...
     ) -> Translation: ...
 
     @overload
     def translate(
-        self, texts: list[str], *, beam: int = ..., length_penalty: float = ...
+        self, texts: list[str], *, beam: int = ..., length_penalty: float = ..., whole: bool = ...
     ) -> list[Translation]: ...
 
     def translate(
-        self, texts: str | list[str], *, beam: int = 4, length_penalty: float = 1.0
+        self,
+        texts: str | list[str],
+        *,
+        beam: int = 4,
+        length_penalty: float = 1.0,
+        whole: bool = False,
     ) -> Translation | list[Translation]:
         """Translate one text, or several into a list in the same order.
 
         beam: hypotheses kept alive for each text; 1 searches greedily.
         length_penalty: a beam ranks by the log-probability divided by the number of tokens to
             this power: 1 does not put long translations at a disadvantage, 0 does.
+        whole: take each text as one sentence; else the sentences of a text are translated one by
+            one, as most models are trained.
         A text without words comes back empty.
 
         Raises UserError when the beam is below 1 or the penalty below 0.
         """
         search = BeamSettings(size=beam, length_exponent=length_penalty, end_threshold=None)
         given = [texts] if isinstance(texts, str) else texts
-        sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in given]
-        found = {index: _empty(text) for index, text in enumerate(given)}
+        parts = [[text] if whole else split_sentences(text) for text in given]
+        translated = iter(self._sentences([each for text in parts for each in text], search))
+        results = [
+            _chained(text, [next(translated) for _ in its])
+            for text, its in zip(given, parts, strict=True)
+        ]
+        return results[0] if isinstance(texts, str) else results
+
+    def _sentences(self, texts: Sequence[str], search: BeamSettings) -> list[Translation]:
+        """Translate sentences, some at a time."""
+        sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in texts]
+        found = {index: _empty(text) for index, text in enumerate(texts)}
         for batch in _batches([len(sentence) for sentence in sentences]):
             hypotheses = self._search([sentences[index] for index in batch], search)
             for index, hypothesis in zip(batch, hypotheses, strict=True):
-                found[index] = self._translation(given[index], sentences[index], hypothesis)
-        results = [found[index] for index in range(len(given))]
-        return results[0] if isinstance(texts, str) else results
+                found[index] = self._translation(texts[index], sentences[index], hypothesis)
+        return [found[index] for index in range(len(texts))]
 
     def _prepared(self, text: str) -> str:
         """The text in the form that the model was trained on."""
@@ -202,6 +219,24 @@ def _load(path: Path, device: str) -> Translator:
     except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
         raise UserError(f"device {device!r} cannot be used: {error}") from error
     return Translator((model.eval().requires_grad_(False),), source, target)
+
+
+def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
+    """Make one translation of a text out of those of its sentences."""
+    tokens = chain(
+        [WordWeights(each.source_tokens, each.target_tokens, each.weights) for each in sentences]
+    )
+    stops = [each.stop_reason for each in sentences if each.stop_reason != "eos"]
+    return Translation(
+        source=text,
+        text=" ".join(each.text for each in sentences if each.text),
+        source_tokens=tokens.source,
+        target_tokens=tokens.target,
+        weights=tokens.weights,
+        words=chain([each.words for each in sentences]),
+        log_probability=sum(each.log_probability for each in sentences),
+        stop_reason=next(iter(stops), "eos"),
+    )
 
 
 def _empty(text: str) -> Translation:

@@ -42,6 +42,7 @@ ALLOWED = {
     | {"asr.align", "asr.pieces", "asr.transcript", "asr.render.subtitles"},
     "asr.recognizer": SOUND | TEXT | BASE | {"asr.decoding", "asr.pieces", "asr.transcript"},
     "asr.translator": MODELS | SEARCH | TEXT | BASE | {"asr.corpora", "asr.render.picture"},
+    "asr.cues": TEXT | {"asr.render.subtitles", "asr.translator"},
     "asr.commands": {"asr"},
     "asr.cli": {"asr.commands", *BASE},
     "asr.__main__": {"asr.cli"},

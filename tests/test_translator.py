@@ -78,6 +78,20 @@ def test_sources_are_tokenised_as_in_training(translator: Translator) -> None:
     assert translator.translate("You lost.").source_tokens[0] == "<unk>"
 
 
+def test_sentences_are_translated_one_by_one_unless_they_are_to_be_one(
+    translator: Translator,
+) -> None:
+    first, second = translator.translate(["I lost.", "Go home!"])
+    both = translator.translate("I lost. Go home!")
+    assert both.source == "I lost. Go home!" and both.text == f"{first.text} {second.text}"
+    assert both.target_tokens == (*first.target_tokens[:-1], *second.target_tokens)
+    assert both.words.source == (*first.words.source[:-1], *second.words.source)
+    assert both.log_probability == pytest.approx(first.log_probability + second.log_probability)
+    np.testing.assert_allclose(both.weights.sum(1), 1, atol=1e-5)
+    whole = translator.translate("I lost. Go home!", whole=True)
+    assert whole.text != both.text
+
+
 def test_a_beam_needs_a_hypothesis(translator: Translator) -> None:
     with pytest.raises(UserError, match="at least 1, got 0"):
         translator.translate("Go!", beam=0)

@@ -254,10 +254,11 @@ def _add_translate(commands: Any) -> None:
         commands,
         "translate",
         "translate text with the same attention",
-        """Translate texts, or the lines of a file, or those of stdin, to stdout, one line each.
-The cues of subtitles (--file of .srt or .vtt, or -f srt or vtt) keep their times; a sentence that
-runs over several cues is translated in pieces, cue by cue. The model in the package
-goes from English to French.""",
+        """Translate texts, or the lines of a file, or those of stdin, to stdout, one line each;
+texts of several sentences one by one. The cues of subtitles (--file of .srt or .vtt, or -f srt
+or vtt) keep their times; a sentence that runs over several cues is translated as a whole, and cut
+where its words looked from one cue to the next. The model in the package goes from English to
+French.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
   asr translate -f jsonl < english.txt
@@ -296,6 +297,9 @@ goes from English to French.""",
         default=1.0,
         metavar="P",
         help="0 to 1: the power of the length that a beam divides by (default: 1, the mean)",
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="take each text as one sentence, as a caption may be"
     )
     parser.add_argument(
         "--heat-map", type=Path, metavar="OUT", help="draw where the decoder looked: .png .svg .pdf"

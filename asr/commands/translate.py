@@ -29,11 +29,13 @@ def run(
     kind: str | None,
     beam: int,
     length_penalty: float,
+    whole: bool,
     heat_map: Path | None,
 ) -> int:
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
     models: folders, several for an ensemble; none for the model of the package.
+    whole: take each text as one sentence.
     kind: one of `FORMATS`; None means text, or for a file of subtitles what it is.
     heat_map: a picture of where the decoder looked, for a single text.
 
@@ -47,7 +49,7 @@ def run(
         if texts or heat_map is not None:
             raise UserError("subtitles come from --file or stdin, and have no heat map")
         cues = _cues(_content(file))
-        return _run_subtitles(cues, kind or ending, _translate(models, beam, length_penalty))
+        return _run_subtitles(cues, kind or ending, _translate(models, beam, length_penalty, whole))
     given = list(texts) or _content(file).removesuffix("\n").split("\n")
     if heat_map is not None:
         format_of(heat_map, PICTURES)
@@ -55,7 +57,7 @@ def run(
             raise UserError(f"a heat map shows one text, got {len(given)}")
     with ExitStack() as stack:
         part = None if heat_map is None else stack.enter_context(replacing(heat_map))
-        translations = _translate(models, beam, length_penalty)(given)
+        translations = _translate(models, beam, length_penalty, whole)(given)
         for translation in translations:
             print(_rendered(translation, kind or "text"))
         if part is not None:
@@ -64,7 +66,7 @@ def run(
 
 
 def _translate(
-    models: Sequence[str], beam: int, length_penalty: float
+    models: Sequence[str], beam: int, length_penalty: float, whole: bool
 ) -> Callable[[list[str]], list[Translation]]:
     from asr.translator import Translator
 
@@ -72,7 +74,7 @@ def _translate(
     translator = Translator.load(models or None)
 
     def translate(texts: list[str]) -> list[Translation]:
-        return translator.translate(texts, beam=beam, length_penalty=length_penalty)
+        return translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)
 
     return translate
 
@@ -80,18 +82,13 @@ def _translate(
 def _run_subtitles(
     cues: Sequence[Span], kind: str, translate: Callable[[list[str]], list[Translation]]
 ) -> int:
-    """Translate cue by cue, sentence by sentence, and keep the times."""
-    from asr.render.subtitles import fit, to_srt, to_vtt, turns
+    """Translate the cues and print them, with their times."""
+    from asr.cues import translate_cues
+    from asr.render.subtitles import fit, to_srt, to_vtt
 
     if kind not in (*SUBTITLES, "text", "jsonl"):
         raise UserError(f"got subtitles and --format {kind}; wanted srt, vtt, text or jsonl")
-    parts = [turns(cue.text) for cue in cues]
-    sentences = [each for cue in parts for turn in cue for each in turn.sentences]
-    translated = iter(translation.text for translation in translate(sentences))
-    texts = [
-        [turn.dash + " ".join(next(translated) for _ in turn.sentences) for turn in cue]
-        for cue in parts
-    ]
+    texts = translate_cues(cues, translate)
     if kind in SUBTITLES:
         filled = [
             cue._replace(text="\n".join(map(fit, lines)))

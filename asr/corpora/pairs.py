@@ -11,6 +11,8 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from asr.errors import UserError
 
 
@@ -102,6 +104,23 @@ def part(
     return rest, parted
 
 
+def join(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list[Pair]:
+    """Return `count` pairs that are each two or three of the given ones, drawn by chance, in a row.
+
+    So a model that is trained on single sentences also meets texts of several, and longer ones.
+    Only pairs are taken of which both sides end as sentences do. Source: Kondo et al. 2021,
+    "Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation".
+    """
+    whole = [pair for pair in pairs if all(side.endswith(_ENDINGS) for side in pair)]
+    if not whole:
+        return []
+    drawn = [random.integers(len(whole), size=size) for size in random.integers(2, 4, size=count)]
+    return [
+        Pair(*(" ".join(side) for side in zip(*(whole[index] for index in indices), strict=True)))
+        for indices in drawn
+    ]
+
+
 def gather(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
     """Return source → all of its translations, in order and each once."""
     found: dict[str, dict[str, None]] = {}
@@ -147,6 +166,7 @@ def hold_out(
 
 
 _MARK = re.compile(r"([,.!?])")
+_ENDINGS = (".", "!", "?")
 
 
 def _pairs(path: Path) -> Iterator[Pair]:

@@ -20,8 +20,6 @@ PAUSE: Final = 0.7  # seconds of silence that end a cue
 _TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
 _TAG: Final = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")  # <i>, <v Name>, {\an8}
 _DASH: Final = re.compile(r"[-\N{EN DASH}\N{EM DASH}]\s*(?=\S)")
-# After . ! ? or …, but not after a title.
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bDr\.)\s+")
 _TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
 
 
@@ -35,16 +33,16 @@ class Span(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What one speaker says in a cue: the dash before it, or nothing, and the sentences."""
+    """What one speaker says in a cue, and the dash before it, or nothing."""
 
     dash: str
-    sentences: list[str]
+    text: str
 
 
 def turns(text: str) -> list[Turn]:
-    """Part the text of a cue by speakers, one a dash at the start of a line, and by sentences.
+    """Part the text of a cue by speakers, one a dash at the start of a line.
 
-    Line breaks and formatting tags are left out. A sentence that runs over cues stays in pieces.
+    Line breaks and formatting tags are left out.
     """
     found: list[tuple[str, list[str]]] = []
     for line in _TAG.sub("", text).splitlines():
@@ -53,7 +51,7 @@ def turns(text: str) -> list[Turn]:
             found.append(("- " if dash else "", []))
         found[-1][1].append(line.strip()[dash.end() if dash else 0 :])
     said = [(dash, " ".join(" ".join(lines).split())) for dash, lines in found]
-    return [Turn(dash, _SENTENCE_END.split(one)) for dash, one in said if one]
+    return [Turn(dash, one) for dash, one in said if one]
 
 
 def fit(text: str, width: int = WIDTH) -> str:

@@ -53,6 +53,28 @@ def merge_words(
     return WordWeights(source_words, target_words, merged.astype(np.float32))
 
 
+def chain(sentences: Sequence[WordWeights]) -> WordWeights:
+    """Return the weights of sentences in a row, each of which looks at its own source alone.
+
+    They get one end in common: that of the last. What a word looked at its sentence's end counts
+    as looking at that. One sentence comes back as it is.
+    """
+    if len(sentences) == 1:
+        return sentences[0]
+    source = [word for each in sentences for word in each.source[:-1]]
+    target = [word for each in sentences for word in each.target[:-1]]
+    weights = np.zeros((len(target) + 1, len(source) + 1), np.float32)
+    row = column = 0
+    for each in sentences:
+        rows, columns = each.weights.shape[0] - 1, each.weights.shape[1] - 1
+        weights[row : row + rows, column : column + columns] = each.weights[:-1, :-1]
+        weights[row : row + rows, -1] = each.weights[:-1, -1]
+        row, column = row + rows, column + columns
+    last = sentences[-1]
+    weights[-1, -last.weights.shape[1] :] = last.weights[-1]
+    return WordWeights((*source, last.source[-1]), (*target, last.target[-1]), weights)
+
+
 def looks(found: WordWeights) -> list[list[Look]]:
     """Return for each target word, the end left out, the words it looked at, the most first.
 

@@ -73,6 +73,8 @@ class PairDataSettings:
     joint: one vocabulary for both sides; else each has its own, of that size.
     subword_dropout: share of the merges of "bpe" left out at random in training, so that a word
         is met in several spellings (for "unigram" see `asr.text.vocabulary.Vocabulary.sample`).
+    joined: so many times as many pairs as there are are added to train on, of two or three pairs
+        in a row each; see `asr.corpora.pairs.join`.
     phrases: [source, wanted target] pairs that each validation translates and shows in a table;
         where they are also in the file they are trained on, never in a random dev_share.
     """
@@ -91,7 +93,12 @@ class PairDataSettings:
     subword_kind: str = "unigram"
     joint: bool = True
     subword_dropout: float = 0.0
+    joined: float = 0.0
     phrases: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.joined < 0:
+            raise UserError(f"data.joined must not be below 0, got {self.joined}")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from asr.corpora.pairs import (
     Pair,
     gather,
     hold_out,
+    join,
     part,
     read_pairs,
     read_parallel,
@@ -73,6 +74,8 @@ class TranslationData:
         self.phrases = _read_phrases(config.data.phrases, self.prepare)
         self.pairs, self.dev = self._read(data, config_folder)
         self.source, self.target = _make_vocabularies(self.pairs, config.data)
+        more = round(config.data.joined * len(self.pairs))
+        self.pairs += join(self.pairs, more, np.random.default_rng(config.seed))
         self.examples = [
             Example(self.encode_source(pair.source), self.target.encode(pair.target))
             for pair in self.pairs

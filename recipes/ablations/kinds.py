@@ -101,7 +101,7 @@ def measure(
         translator = Translator.load(run(config, folder, data, overrides))
         training = cpu_seconds() - before
         before_decoding = time.process_time()
-        texts = [each.text for each in translator.translate(dev.sources, beam=beam)]
+        texts = [each.text for each in translator.translate(dev.sources, beam=beam, whole=True)]
         decoding = time.process_time() - before_decoding
         return Figures(
             bleu=bleu(dev, texts),

@@ -77,6 +77,7 @@ def main() -> None:
     parser.add_argument("--language", default="de", help="of the translations (default: de)")
     parser.add_argument("--beam", type=count, default=5)
     parser.add_argument("--length-penalty", type=float, default=1.0)
+    parser.add_argument("--parted", action="store_true", help="sentence by sentence")
     parser.add_argument("--output", type=Path, help="write the translations here")
     given = parser.parse_args()
     if given.pairs and given.list:
@@ -87,7 +88,9 @@ def main() -> None:
         parser.error("wanted --source and --reference, or --pairs and --list")
     translator = Translator.load(given.model)
     start = time.perf_counter()
-    found = translator.translate(sources, beam=given.beam, length_penalty=given.length_penalty)
+    found = translator.translate(
+        sources, beam=given.beam, length_penalty=given.length_penalty, whole=not given.parted
+    )
     seconds = time.perf_counter() - start
     hypotheses = [each.text for each in found]
     if given.output:

@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from asr.corpora.pairs import (
     Pair,
     gather,
     hold_out,
+    join,
     part,
     read_pairs,
     read_parallel,
@@ -163,3 +165,17 @@ def test_sentences_without_words_stand_for_themselves() -> None:
 def test_translations_are_gathered_once_each() -> None:
     pairs = [Pair("a", "x"), Pair("b", "z"), Pair("a", "y"), Pair("a", "x")]
     assert gather(pairs) == {"a": ("x", "y"), "b": ("z",)}
+
+
+def test_joined_pairs_are_two_or_three_whole_sentences_in_a_row() -> None:
+    pairs = [Pair(f"s{n}.", f"t{n} !") for n in range(9)] + [Pair("in pieces", "en morceaux.")]
+    joined = join(pairs, 60, np.random.default_rng(1))
+    assert len(joined) == 60
+    for pair in joined:
+        source, target = pair.source.split(), pair.target.replace(" !", "").split()
+        assert len(source) in (2, 3)
+        assert [word[1:-1] for word in source] == [word[1:] for word in target]
+    assert {len(pair.source.split()) for pair in joined} == {2, 3}
+    assert len({word for pair in joined for word in pair.source.split()}) == 9
+    assert join(pairs, 60, np.random.default_rng(1)) == joined
+    assert join(pairs[-1:], 5, np.random.default_rng(1)) == []

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from asr.text.links import Look, looks, merge_words, pharaoh
+from asr.text.links import Look, WordWeights, chain, looks, merge_words, pharaoh
 
 SOURCE = ("▁I", "'m", "▁ho", "me", "<eos>")
 TARGET = ("▁Je", "▁suis", "▁chez", "▁m", "oi", ".", "<eos>")
@@ -54,3 +55,19 @@ def test_what_was_looked_at_is_named_from_the_most_down() -> None:
     assert len(found) == 4
     assert [look[:2] for look in found[3]] == [(1, "home"), (2, "<eos>"), (0, "I'm")]
     assert found[0][0] == Look(0, "I'm", pytest.approx(0.9))
+
+
+def test_sentences_in_a_row_look_at_their_own_source_alone_and_share_an_end() -> None:
+    one = WordWeights(("a", "b", "<eos>"), ("A", "<eos>"), f32([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]))
+    two = WordWeights(
+        ("c", "<eos>"), ("B", "C", "<eos>"), f32([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
+    )
+    found = chain([one, two])
+    assert found.source == ("a", "b", "c", "<eos>") and found.target == ("A", "B", "C", "<eos>")
+    expected = [[0.7, 0.2, 0, 0.1], [0, 0, 0.9, 0.1], [0, 0, 0.6, 0.4], [0, 0, 0.3, 0.7]]
+    np.testing.assert_array_equal(found.weights, f32(expected))
+    assert chain([one]) is one
+
+
+def f32(rows: list[list[float]]) -> NDArray[np.float32]:
+    return np.array(rows, np.float32)

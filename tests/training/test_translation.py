@@ -129,6 +129,16 @@ def test_an_epoch_takes_each_pair_once(tmp_path: Path) -> None:
     assert made.plan(3) == made.plan(3)
 
 
+def test_joined_pairs_are_added_and_bring_no_words_of_their_own(tmp_path: Path) -> None:
+    plain, made = task(tmp_path), task(tmp_path, joined=0.5)
+    assert made.data.pairs[: len(plain.data.pairs)] == plain.data.pairs
+    assert len(made.data.pairs) == len(made.data.examples) == 3 * len(PAIRS)
+    assert made.source == plain.source and made.target == plain.target
+    assert task(tmp_path, joined=0.5).data.pairs == made.data.pairs  # as resuming needs
+    with pytest.raises(UserError, match=r"data\.joined.*-1"):
+        task(tmp_path, joined=-1.0)
+
+
 def test_no_source_is_trained_on_and_held_out(tmp_path: Path) -> None:
     made = task(tmp_path, dev="", dev_share=0.5, phrases=[["Go.", "Va !"], ["I lost.", "?"]])
     held = {question.source for question in made.data.dev}

@@ -1,0 +1,42 @@
+"""Where one sentence ends and the next begins, told by marks and capital letters."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BOUNDARY: Final = re.compile(
+    r"""
+    (?P<mark>[.!?…]+) (?P<quote>(?:["'”’)\]] | \s?»)*) \s+
+    (?=(?:["'“‘(\[¿¡] | «\s?)*(?P<next>\w | …))
+    """,
+    re.VERBOSE,
+)
+_LAST_WORD: Final = re.compile(r"\w+$")
+_ABBREVIATIONS: Final = frozenset({"mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs"})
+
+
+def split_sentences(text: str) -> list[str]:
+    """Part a text at the white space between its sentences; a text of one comes back as a list.
+
+    Before a small letter only ! and ? end a sentence, and not within quotes that it goes on from;
+    the full stop of an abbreviation or an initial ends none.
+    """
+    sentences, start = [], 0
+    for match in _BOUNDARY.finditer(text):
+        if not _goes_on(text[start : match.start()], match):
+            sentences.append(text[start : match.end()].strip())
+            start = match.end()
+    return [*sentences, text[start:].strip()]
+
+
+def _goes_on(before: str, match: re.Match[str]) -> bool:
+    """Whether a sentence goes on after what may be its end."""
+    if match["next"].islower() and (match["quote"] or match["mark"].strip(".…") == ""):
+        return True
+    if match["mark"] != ".":
+        return False
+    last = _LAST_WORD.search(before)
+    word = last[0] if last else ""
+    initial = len(word) == 1 and word.isupper() and word != "I"
+    return initial or word.lower() in _ABBREVIATIONS

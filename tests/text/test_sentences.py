@@ -1,0 +1,34 @@
+"""Texts are parted where sentences end, and nowhere else; nothing of them is lost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asr.text.sentences import split_sentences
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Go.", "I lost.", "He's calm."],
+        ["What?!", "Never…", "Ever.", "… and so"],
+        ["what?", "you there!", "yes"],
+        ["Dr. No met Mrs. Peel.", "At 3.5 km they left."],
+        ["J. S. Bach was here.", "So am I.", "You too?"],
+        ["At 5 p.m. on Monday.", "Yes."],
+        ['"Go!" he said.', '"No."', "(Then?)", "She went."],
+        ["hello... you there?"],
+        ["Où va-t-elle ?", "« À Paris. »", "Élise"],
+        ["and then"],
+        [""],
+    ],
+)
+def test_sentences_are_found_again(sentences: list[str]) -> None:
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+@given(st.text("Ab1 .!?…\"'()«»", max_size=40))
+def test_nothing_is_lost(text: str) -> None:
+    found = split_sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(found) or found == [""]
