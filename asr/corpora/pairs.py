@@ -121,6 +121,11 @@ def join(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list
     ]
 
 
+def spoken(text: str) -> str:
+    """Return the text as a recogniser writes it: small letters, no marks but apostrophes."""
+    return " ".join(re.findall(r"\w+(?:'\w+)*", text.lower()))
+
+
 def gather(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
     """Return source → all of its translations, in order and each once."""
     found: dict[str, dict[str, None]] = {}

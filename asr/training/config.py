@@ -75,6 +75,8 @@ class PairDataSettings:
         is met in several spellings (for "unigram" see `asr.text.vocabulary.Vocabulary.sample`).
     joined: so many times as many pairs as there are are added to train on, of two or three pairs
         in a row each; see `asr.corpora.pairs.join`.
+    spoken: so many times as many again are added with their source as a recogniser writes it, in
+        small letters without marks, so that what was transcribed can be translated.
     phrases: [source, wanted target] pairs that each validation translates and shows in a table;
         where they are also in the file they are trained on, never in a random dev_share.
     """
@@ -94,11 +96,13 @@ class PairDataSettings:
     joint: bool = True
     subword_dropout: float = 0.0
     joined: float = 0.0
+    spoken: float = 0.0
     phrases: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.joined < 0:
-            raise UserError(f"data.joined must not be below 0, got {self.joined}")
+        for name, share in (("joined", self.joined), ("spoken", self.spoken)):
+            if share < 0:
+                raise UserError(f"data.{name} must not be below 0, got {share}")
 
 
 @dataclass(frozen=True)

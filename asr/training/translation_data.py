@@ -19,6 +19,7 @@ from asr.corpora.pairs import (
     read_pairs,
     read_parallel,
     read_sentences,
+    spoken,
     tidy,
     tokenise,
 )
@@ -74,8 +75,7 @@ class TranslationData:
         self.phrases = _read_phrases(config.data.phrases, self.prepare)
         self.pairs, self.dev = self._read(data, config_folder)
         self.source, self.target = _make_vocabularies(self.pairs, config.data)
-        more = round(config.data.joined * len(self.pairs))
-        self.pairs += join(self.pairs, more, np.random.default_rng(config.seed))
+        self._add_variants(np.random.default_rng(config.seed))
         self.examples = [
             Example(self.encode_source(pair.source), self.target.encode(pair.target))
             for pair in self.pairs
@@ -84,6 +84,15 @@ class TranslationData:
             f"{len(self.pairs)} pairs to train on, {len(self.dev)} sentences to validate with; "
             f"{len(self.source)} and {len(self.target)} symbols"
         )
+
+    def _add_variants(self, random: np.random.Generator) -> None:
+        """Add what `data.joined` and `data.spoken` ask for."""
+        settings = self.config.data
+        self.pairs += join(self.pairs, round(settings.joined * len(self.pairs)), random)
+        drawn = random.integers(len(self.pairs), size=round(settings.spoken * len(self.pairs)))
+        for source, target in [self.pairs[index] for index in drawn]:
+            if said := spoken(source):
+                self.pairs.append(Pair(said, target))
 
     @property
     def by_words(self) -> bool:

@@ -18,6 +18,7 @@ from asr.corpora.pairs import (
     read_parallel,
     read_sentences,
     sentence_key,
+    spoken,
     tidy,
     tokenise,
 )
@@ -179,3 +180,9 @@ def test_joined_pairs_are_two_or_three_whole_sentences_in_a_row() -> None:
     assert len({word for pair in joined for word in pair.source.split()}) == 9
     assert join(pairs, 60, np.random.default_rng(1)) == joined
     assert join(pairs[-1:], 5, np.random.default_rng(1)) == []
+
+
+def test_spoken_texts_have_no_marks_but_apostrophes() -> None:
+    assert spoken("Don't go, Tom -- it's 5 o'clock!") == "don't go tom it's 5 o'clock"
+    assert spoken("'Élise?' \"No.\"") == "élise no"
+    assert spoken("?!") == ""

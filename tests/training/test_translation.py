@@ -139,6 +139,16 @@ def test_joined_pairs_are_added_and_bring_no_words_of_their_own(tmp_path: Path) 
         task(tmp_path, joined=-1.0)
 
 
+def test_spoken_pairs_are_added_without_marks_and_with_their_whole_target(tmp_path: Path) -> None:
+    plain, made = task(tmp_path).data.pairs, task(tmp_path, joined=0.5, spoken=1.0).data.pairs
+    pairs, added = made[: 3 * len(PAIRS)], made[3 * len(PAIRS) :]
+    assert pairs[: len(plain)] == plain and len(added) == len(pairs)
+    wanted = {(pair.source.replace(" .", "").replace(" !", ""), pair.target) for pair in pairs}
+    assert set(added) <= wanted and len(set(added)) > len(PAIRS) / 2
+    with pytest.raises(UserError, match=r"data\.spoken.*-0\.5"):
+        task(tmp_path, spoken=-0.5)
+
+
 def test_no_source_is_trained_on_and_held_out(tmp_path: Path) -> None:
     made = task(tmp_path, dev="", dev_share=0.5, phrases=[["Go.", "Va !"], ["I lost.", "?"]])
     held = {question.source for question in made.data.dev}
