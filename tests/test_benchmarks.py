@@ -39,6 +39,7 @@ size = 12.0
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")  # as if it were run
     spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -50,6 +51,11 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def translators(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load("translators", monkeypatch)
+
+
+@pytest.fixture
+def contestants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load("contestants", monkeypatch)
 
 
 @pytest.fixture
@@ -84,9 +90,9 @@ def test_all_translate_the_same_sentences_short_beside_short(
     assert translators.Job(*json.loads(json.dumps(job))) == job
 
 
-def test_the_peer_gets_the_sizes_and_dropouts_of_the_recipe(translators: Any) -> None:
+def test_the_peer_gets_the_sizes_and_dropouts_of_the_recipe(contestants: Any) -> None:
     config = load_config(ROOT / "recipes" / "multi30k" / "en-de.toml")
-    peer = translators.peer_settings(config)
+    peer = contestants.peer_settings(config)
     model = peer["model"]
     for half, own in (("encoder", config.model.encoder), ("decoder", config.model.decoder)):
         assert model[half]["hidden_size"] == own.state_size == 256
@@ -101,9 +107,9 @@ def test_the_peer_gets_the_sizes_and_dropouts_of_the_recipe(translators: Any) ->
     assert peer["clip"]["clip_grad_norm"] == config.training.clip
 
 
-def test_ids_of_the_peer_leave_room_for_its_own(translators: Any) -> None:
-    assert translators._shifted([0, 7]) == [4, 11]
-    assert translators._padded([[5], [6, 7]]) == [[5, translators.PADDING], [6, 7]]
+def test_ids_of_the_peer_leave_room_for_its_own(contestants: Any) -> None:
+    assert contestants._shifted([0, 7]) == [4, 11]
+    assert contestants._padded([[5], [6, 7]]) == [[5, contestants.PADDING], [6, 7]]
 
 
 @pytest.mark.parametrize("name", ["asr, bf16", "asr, float32"])
@@ -120,9 +126,11 @@ def test_ours_trains_on_every_token_and_decodes_to_the_end(
     assert found.parameters > 0
 
 
-def test_decoding_does_the_work_that_was_asked_for(translators: Any, words: list[str]) -> None:
+def test_decoding_does_the_work_that_was_asked_for(
+    translators: Any, contestants: Any, words: list[str]
+) -> None:
     job = translators.plan(translators.arguments(words))
-    ours = translators._ours(job, "fp32")
+    ours = contestants._ours(job, "fp32")
     ours.step(ours.batches[0])
     state = torch.random.get_rng_state()
     for beam in (1, 4):
