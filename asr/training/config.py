@@ -75,6 +75,7 @@ class PairDataSettings:
         is met in several spellings (for "unigram" see `asr.text.vocabulary.Vocabulary.sample`).
     joined: so many times as many pairs as there are are added to train on, of two or three pairs
         in a row each; see `asr.corpora.pairs.join`.
+    renamed: likewise added, with other names and numbers in them: `asr.corpora.pairs.rename`.
     spoken: so many times as many again are added with their source as a recogniser writes it, in
         small letters without marks, so that what was transcribed can be translated.
     phrases: [source, wanted target] pairs that each validation translates and shows in a table;
@@ -96,12 +97,13 @@ class PairDataSettings:
     joint: bool = True
     subword_dropout: float = 0.0
     joined: float = 0.0
+    renamed: float = 0.0
     spoken: float = 0.0
     phrases: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        for name, share in (("joined", self.joined), ("spoken", self.spoken)):
-            if share < 0:
+        for name in ("joined", "renamed", "spoken"):
+            if (share := getattr(self, name)) < 0:
                 raise UserError(f"data.{name} must not be below 0, got {share}")
 
 

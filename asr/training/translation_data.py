@@ -19,6 +19,7 @@ from asr.corpora.pairs import (
     read_pairs,
     read_parallel,
     read_sentences,
+    rename,
     spoken,
     tidy,
     tokenise,
@@ -86,8 +87,9 @@ class TranslationData:
         )
 
     def _add_variants(self, random: np.random.Generator) -> None:
-        """Add what `data.joined` and `data.spoken` ask for."""
+        """Add what `data.renamed`, `data.joined` and `data.spoken` ask for, each of all so far."""
         settings = self.config.data
+        self.pairs += rename(self.pairs, round(settings.renamed * len(self.pairs)), random)
         self.pairs += join(self.pairs, round(settings.joined * len(self.pairs)), random)
         drawn = random.integers(len(self.pairs), size=round(settings.spoken * len(self.pairs)))
         for source, target in [self.pairs[index] for index in drawn]:

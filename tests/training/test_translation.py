@@ -139,6 +139,14 @@ def test_joined_pairs_are_added_and_bring_no_words_of_their_own(tmp_path: Path) 
         task(tmp_path, joined=-1.0)
 
 
+def test_renamed_pairs_are_added(tmp_path: Path) -> None:
+    (tmp_path / "names.tsv").write_text("Tom left.\tTom est parti.\nI left.\tJe pars.\n" * 2)
+    made = task(tmp_path, train="names.tsv", subwords=20, renamed=0.5).data.pairs
+    assert [pair.target.split()[1:] for pair in made[4:]] == [["est", "parti."]] * 2
+    with pytest.raises(UserError, match=r"data\.renamed.*-2"):
+        task(tmp_path, renamed=-2.0)
+
+
 def test_spoken_pairs_are_added_without_marks_and_with_their_whole_target(tmp_path: Path) -> None:
     plain, made = task(tmp_path).data.pairs, task(tmp_path, joined=0.5, spoken=1.0).data.pairs
     pairs, added = made[: 3 * len(PAIRS)], made[3 * len(PAIRS) :]
