@@ -4,6 +4,7 @@ import gzip
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,25 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 SPLIT = runpy.run_path(str(RECIPES / "fra_eng" / "split.py"))
 SHIP = runpy.run_path(str(RECIPES / "ship.py"))
 SCORE = runpy.run_path(str(RECIPES / "multi30k" / "score.py"))
+DIVERSIFY = runpy.run_path(str(RECIPES / "multi30k" / "diversify.py"))
+TINY = """
+task = "translation"
+[data]
+{paths}
+[model.encoder]
+embedding_size = 8
+state_size = 8
+[model.attention]
+size = 8
+[model.decoder]
+embedding_size = 8
+state_size = 12
+readout_size = 8
+[training]
+steps = 2
+validate_every = 1
+average = 0.0
+"""
 VOCABULARY = Vocabulary.words(["go home . i lost va chez toi !"], least=1)
 
 
@@ -116,3 +136,41 @@ def test_parallel_files_are_scored_and_by_tokens_too(
     assert "tokens of tok.de (1 of 2 references come out as in the file)" in out
     with pytest.raises(SystemExit):
         score(monkeypatch, "-m", model, "--source", tmp_path / "a.en")
+
+
+def loudly(self: Translator, texts: list[str], **how: Any) -> list[SimpleNamespace]:
+    """Translate into capitals, which are nobody's; find nothing to say of "go ."."""
+    assert how == {"beam": 1, "length_penalty": 0.8, "whole": True}
+    return [SimpleNamespace(text="" if text == "go ." else text.upper()) for text in texts]
+
+
+def test_a_student_learns_from_people_and_from_teachers_of_both_directions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [("go home .", "va chez toi !"), ("i lost .", "toi !"), ("go .", "va !")] * 2
+    for side, language in enumerate(("en", "fr")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (tmp_path / f"train.{language}").write_text(text, "utf-8")
+    for source, target in (("en", "fr"), ("fr", "en")):
+        paths = "".join(
+            f'{name} = "train.{source}"\n{name}_target = "train.{target}"\n'
+            for name in ("train", "dev")
+        )
+        (tmp_path / f"{source}-{target}.toml").write_text(TINY.format(paths=paths))
+    runs = tmp_path / "runs"
+    words = ["diversify.py", runs, "--data", tmp_path, "--teachers", 1, "--steps", 3, "--beam", 1]
+    ways = ["--forward", tmp_path / "en-fr.toml", "--backward", tmp_path / "fr-en.toml"]
+    monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways))])
+    monkeypatch.setattr(Translator, "translate", loudly)
+    DIVERSIFY["main"]()
+    wanted = [*pairs]
+    wanted += [(source, source.upper()) for source, _ in pairs if source != "go ."]
+    wanted += [(target.upper(), target) for _, target in pairs]
+    written = [
+        (runs / f"student.{side}").read_text().split("\n")[:-1] for side in ("source", "target")
+    ]
+    assert list(zip(*written, strict=True)) == wanted
+    before = (runs / "student" / "model" / "model.safetensors").stat().st_mtime_ns
+    monkeypatch.setitem(DIVERSIFY["teach"].__globals__, "run", None)  # nothing is trained again
+    DIVERSIFY["main"]()
+    assert (runs / "student" / "model" / "model.safetensors").stat().st_mtime_ns == before
