@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from asr.render.subtitles import Span, turns
 from asr.text.links import WordWeights
+from asr.text.sentences import split_sentences
 from asr.translator import Translation
 
 LONGEST_GAP: Final = 2.0  # seconds between two cues over which a sentence goes on
+MOST_WORDS: Final = 40  # of a sentence that is put together; models of short ones lose longer ones
 _END: Final = re.compile(r"""[.!?…]["'”’»)\]]*$""")
 _WORD: Final = re.compile(r"\w")
 
@@ -81,11 +83,14 @@ def _goes_on(before: Span, cue: Span, passage: Sequence[_Fragment], text: str) -
 
     Texts all in small letters, such as recognisers write, do not tell.
     """
+    said = " ".join(each.text for each in passage)
+    sentence = f"{split_sentences(said)[-1]} {split_sentences(text)[0]}"
     return (
         cue.start - before.end <= LONGEST_GAP
-        and not _END.search(passage[-1].text)
+        and not _END.search(said)
         and text[0].islower()
-        and any(letter.isupper() for each in passage for letter in each.text)
+        and any(map(str.isupper, said))
+        and len(sentence.split()) <= MOST_WORDS
     )
 
 

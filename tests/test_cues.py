@@ -49,11 +49,18 @@ def test_a_sentence_over_cues_is_asked_as_a_whole_and_given_back_in_parts() -> N
         spans("I know", "- where you are"),  # somebody else
         spans("I know", "where you are", gap=2.5),  # a pause
         spans("I know", "", "where you are"),  # an empty cue between
+        spans("I know " + "all " * 20, "that " * 20 + "you know"),  # too much for one
     ],
 )
 def test_what_does_not_go_on_is_translated_alone(cues: list[Span]) -> None:
     translate_cues(cues, loudly)
-    assert asked == [each.text.removeprefix("- ") for each in cues if each.text]
+    assert asked == [each.text.removeprefix("- ").strip() for each in cues if each.text]
+
+
+def test_sentences_that_are_over_do_not_count() -> None:
+    cues = spans("I know. " * 30 + "You", "know", "too. " + "Yes. " * 60 + "We", "know.")
+    translate_cues(cues, loudly)
+    assert len(asked) == 1
 
 
 def test_speakers_keep_their_lines() -> None:
