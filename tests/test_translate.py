@@ -150,6 +150,20 @@ def test_subtitles_in_other_forms(run, tmp_path: Path) -> None:
     assert record == {"start": 1.0, "end": 2.5, "source": "I lost.", "text": text.strip()}
 
 
+def test_sentences_are_parted_unless_the_text_is_one(run, model: str, said: dict[str, str]) -> None:
+    assert run("I lost. Go!").out == f"{said['I lost.']} {said['Go!']}\n"
+    whole = Translator.load(model).translate("I lost. Go!", whole=True).text
+    assert run("--whole", "I lost. Go!").out == f"{whole}\n" != run("I lost. Go!").out
+
+
+def test_a_sentence_over_cues_is_translated_whole(run, model: str, tmp_path: Path) -> None:
+    first, second = "1\n00:00:01,000 --> 00:00:02,000\nI\n", "2\n00:00:02,000 --> 00:00:03,000\n"
+    (tmp_path / "talk.srt").write_text(f"{first}\n{second}lost home.\n", "utf-8")
+    cues = parse_srt(run("--file", tmp_path / "talk.srt").out)
+    together = Translator.load(model).translate("I lost home.").text
+    assert " ".join(cue.text for cue in cues).split() == together.split()
+
+
 def test_models_vote_and_the_search_can_be_told(run, model: str, said: dict[str, str]) -> None:
     assert run("-m", model, "Go!").out == f"{said['Go!']}\n"  # twice the same: as once
     by_mean = run("--beam", 4, "Go!", "I lost.").out
