@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asr.corpora.pairs import read_sentences, sentence_key
+from asr.corpora.pairs import read_pairs, read_sentences, sentence_key
 from asr.models.checkpoint import save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
@@ -79,6 +79,13 @@ def test_lists_are_fixed_apart_and_leave_the_shown_phrases() -> None:
     )
     assert len(test) == len(dev) == 1000 and not test & dev
     assert not {sentence_key(each) for each in SPLIT["SHOWN"]} & (test | dev)
+
+
+def test_extra_pairs_hold_no_listed_sentence() -> None:
+    extra = {sentence_key(pair.source) for pair in read_pairs(RECIPES / "fra_eng/everyday.tsv")}
+    for name in ("test.txt", "dev.txt"):
+        listed = {sentence_key(each) for each in read_sentences(RECIPES / "fra_eng" / name)}
+        assert extra and not extra & listed
 
 
 def test_the_choice_follows_from_the_sentences_alone() -> None:

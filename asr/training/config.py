@@ -73,6 +73,8 @@ class PairDataSettings:
     joint: one vocabulary for both sides; else each has its own, of that size.
     subword_dropout: share of the merges of "bpe" left out at random in training, so that a word
         is met in several spellings (for "unigram" see `asr.text.vocabulary.Vocabulary.sample`).
+    extra: a file of such lines, relative to the config, to train on beside train, each pair
+        extra_times an epoch; the vocabulary is not learnt from it.
     joined: so many times as many pairs as there are are added to train on, of two or three pairs
         in a row each; see `asr.corpora.pairs.join`.
     renamed: likewise added, with other names and numbers in them: `asr.corpora.pairs.rename`.
@@ -96,13 +98,15 @@ class PairDataSettings:
     subword_kind: str = "unigram"
     joint: bool = True
     subword_dropout: float = 0.0
+    extra: str = ""
+    extra_times: int = 1
     joined: float = 0.0
     renamed: float = 0.0
     spoken: float = 0.0
     phrases: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("joined", "renamed", "spoken"):
+        for name in ("extra_times", "joined", "renamed", "spoken"):
             if (share := getattr(self, name)) < 0:
                 raise UserError(f"data.{name} must not be below 0, got {share}")
 

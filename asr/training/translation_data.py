@@ -76,6 +76,9 @@ class TranslationData:
         self.phrases = _read_phrases(config.data.phrases, self.prepare)
         self.pairs, self.dev = self._read(data, config_folder)
         self.source, self.target = _make_vocabularies(self.pairs, config.data)
+        if config.data.extra:
+            extra = self._read_file(config_folder, config.data.extra, "", 0)
+            self.pairs += extra * config.data.extra_times
         self._add_variants(np.random.default_rng(config.seed))
         self.examples = [
             Example(self.encode_source(pair.source), self.target.encode(pair.target))

@@ -147,6 +147,16 @@ def test_renamed_pairs_are_added(tmp_path: Path) -> None:
         task(tmp_path, renamed=-2.0)
 
 
+def test_extra_pairs_come_from_beside_the_config_so_many_times(tmp_path: Path) -> None:
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "recipe" / "extra.tsv").write_text("Yes.\tOui.\n", "utf-8")
+    plain, made = task(tmp_path), task(tmp_path, extra="extra.tsv", extra_times=3)
+    assert made.data.pairs == [*plain.data.pairs, *[("yes .", "oui .")] * 3]
+    assert made.source == plain.source and made.target == plain.target
+    with pytest.raises(UserError, match=r"nowhere\.tsv"):
+        task(tmp_path, extra="nowhere.tsv")
+
+
 def test_spoken_pairs_are_added_without_marks_and_with_their_whole_target(tmp_path: Path) -> None:
     plain, made = task(tmp_path).data.pairs, task(tmp_path, joined=0.5, spoken=1.0).data.pairs
     pairs, added = made[: 3 * len(PAIRS)], made[3 * len(PAIRS) :]
