@@ -161,12 +161,15 @@ def test_the_translator_in_the_package_translates_at_once():
     card = (folder / "README.md").read_text()
     for word in ("BLEU", "CC BY 2.0 FR", "tatoeba.org", "asr train"):
         assert word in card
-    asked = ["Where is the station?", "The children are playing in the garden."]
-    found = Translator.load().translate(asked)
-    assert [each.text for each in found] == [
-        "Où est la gare ?",
-        "Les enfants jouent dans le jardin.",
-    ]
+    wanted = {
+        "Where is the station?": "Où est la gare ?",
+        "The children are playing in the garden.": "Les enfants jouent dans le jardin.",
+        "where is the station": "Où est la gare ?",  # as a recogniser writes it
+        "Yes. Hello, Mr. Brown!": "Oui. Bonjour, M. Brown !",
+        "I bought 25 apples.": "J'ai acheté 25 pommes.",
+    }
+    found = Translator.load().translate([*wanted])
+    assert [each.text for each in found] == [*wanted.values()]
     # The word for "station" was read from there.
     station = found[0].target_tokens.index(next(t for t in found[0].target_tokens if "gare" in t))
     assert "station" in found[0].source_tokens[int(found[0].weights[station].argmax())]
