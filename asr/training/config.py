@@ -76,8 +76,8 @@ class PairDataSettings:
     extra: a file of such lines, relative to the config, to train on beside train, each pair
         extra_times an epoch; the vocabulary is not learnt from it.
     joined: so many times as many pairs as there are are added to train on, of two or three pairs
-        in a row each; see `asr.corpora.pairs.join`.
-    renamed: likewise added, with other names and numbers in them: `asr.corpora.pairs.rename`.
+        in a row each; see `asr.corpora.variants.join`.
+    renamed: likewise added, with other names and numbers in them: `asr.corpora.variants.rename`.
     spoken: so many times as many again are added with their source as a recogniser writes it, in
         small letters without marks, so that what was transcribed can be translated.
     phrases: [source, wanted target] pairs that each validation translates and shows in a table;

@@ -14,16 +14,14 @@ from asr.corpora.pairs import (
     Pair,
     gather,
     hold_out,
-    join,
     part,
     read_pairs,
     read_parallel,
     read_sentences,
-    rename,
-    spoken,
     tidy,
     tokenise,
 )
+from asr.corpora.variants import join, rename, spoken
 from asr.errors import UserError
 from asr.text.vocabulary import EOS, Vocabulary
 from asr.training.batches import plan_batches
