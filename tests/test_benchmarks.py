@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 import torch
 
+import asr
 from asr.corpora.manifest import Utterance
+from asr.corpora.word_times import Timed
+from asr.render.subtitles import Span
 from asr.training.config import load_config
 
 ROOT = Path(__file__).parents[1]
+SHINING = "a cold bright moon was shining with clear sharp lights and shadows"
 PAIRS = [("go home .", "va chez toi ."), ("i lost .", "j'ai perdu ."), ("go !", "va !")]
 CONFIG = """
 task = "translation"
@@ -61,6 +65,11 @@ def contestants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def recognisers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load("recognisers", monkeypatch)
+
+
+@pytest.fixture
+def word_times(monkeypatch: pytest.MonkeyPatch, recognisers: ModuleType) -> ModuleType:
+    return load("word_times", monkeypatch)
 
 
 @pytest.fixture
@@ -267,3 +276,45 @@ def test_a_missing_recogniser_is_told_in_one_line(
     monkeypatch.setattr(sys, "argv", ["benchmark", str(tmp_path / "none.jsonl")])
     with pytest.raises(SystemExit, match=r"none\.jsonl"):
         recognisers.main()
+
+
+def test_words_are_late_or_early_where_they_were_written_as_said(word_times: Any) -> None:
+    times = {0: Timed("go", 1.0, 1.5), 2: Timed("now", 2.0, 3.0)}
+    heard = [
+        Span("Go", 1.1, 1.4),
+        Span("to", 1.5, 1.6),
+        Span(",", 1.6, 1.6),
+        Span("Now!", 2.0, 3.2),
+    ]
+    assert np.allclose(word_times.errors("go home now", times, heard), [(0.1, -0.1), (0.0, 0.2)])
+    assert word_times.errors("go home now", times, [Span("no", 1.0, 2.0)]) == []
+    assert word_times.errors("go home now", times, []) == word_times.errors("", {}, heard) == []
+    late = [Span("oh", 0.0, 0.5), Span("go", 1.2, 1.5)]
+    assert np.allclose(word_times.errors("go home now", times, late), [(0.2, 0.0)])
+
+
+def test_word_times_are_summed_up_in_milliseconds(word_times: Any) -> None:
+    found = [(0.008, -0.02), (-0.03, 0.09), (0.04, 0.2)]
+    line = word_times.row("toy", found, wanted=4)
+    assert line == "| toy | 75 | 65 | 35 | +6 | +90 | 17 | 33 | 67 | 83 |"
+    nothing = word_times.row("toy", [], wanted=4)
+    assert nothing.count("|") == line.count("|") == 11
+
+
+def test_word_times_of_ours_are_measured(
+    word_times: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recording = "5683-32866-0027"
+    manifest = ROOT / "data" / "speech" / "manifest.jsonl"
+    aligned = asr.load().align(manifest.parent / f"{recording}.flac", SHINING)
+    words = [[each.text, each.start + 0.04, each.end + 0.04] for each in aligned.words]
+    times = tmp_path / "times.jsonl"
+    times.write_text(json.dumps({"id": recording, "words": words}), "utf-8")
+    name = "asr align, given the text"
+    call(word_times, [str(manifest), str(times), "--only", name], monkeypatch)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "1 utterances, 12 words"
+    assert lines[-1] == f"| {name} | 100 | 40 | 40 | -40 | -40 | 0 | 0 | 100 | 100 |"

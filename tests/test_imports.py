@@ -34,12 +34,13 @@ ALLOWED = {
     "asr.align": MODELS | SEARCH | TEXT | BASE | {"asr.render.subtitles"},
     "asr.transcript": {"asr.render.subtitles"},
     "asr.pieces": SOUND,
+    "asr.boundaries": MODELS | SOUND | TEXT | BASE | {"asr.align", "asr.render.subtitles"},
     "asr.decoding": MODELS
     | SEARCH
     | SOUND
     | TEXT
     | BASE
-    | {"asr.align", "asr.pieces", "asr.transcript", "asr.render.subtitles"},
+    | {"asr.align", "asr.boundaries", "asr.pieces", "asr.transcript", "asr.render.subtitles"},
     "asr.recognizer": SOUND | TEXT | BASE | {"asr.decoding", "asr.pieces", "asr.transcript"},
     "asr.translator": MODELS | SEARCH | TEXT | BASE | {"asr.corpora", "asr.render.picture"},
     "asr.cues": TEXT | {"asr.render.subtitles", "asr.translator"},

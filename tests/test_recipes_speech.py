@@ -11,14 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_model import write_tiny_model
 
+from asr.audio.read import read
 from asr.corpora.manifest import read_manifest, require_clean
+from asr.corpora.word_times import Timed
+from asr.decoding import LoadedModel
+from asr.models.boundary import FRAMES, REACH, BoundaryModel
+from asr.pieces import whole
 from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 from asr.search.word_model import WordModel
 from asr.text.vocabulary import EOS, Vocabulary
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "librispeech"
 SYNTHESIZE = runpy.run_path(str(RECIPE / "synthesize.py"))
+BOUNDARIES = runpy.run_path(str(RECIPE / "boundaries.py"))
 LINES = [" ".join(f"w{line}x{word}" for word in range(line % 7 + 1)) for line in range(300)]
 
 
@@ -214,3 +221,69 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
         make(str(tmp_path / "out.xz"), str(tmp_path / "none"))
     with pytest.raises(SystemExit, match=r"held\.jsonl: has no column gutenberg_id, title"):
         make(str(tmp_path / "out.xz"), str(tmp_path), "--eval-books", str(tmp_path / "held.jsonl"))
+
+
+def jumps(count: int) -> tuple:
+    """Boundaries where a sound of 4 mels begins or ends, up to 8 frames from where one looks."""
+    wide = FRAMES + 2 * BOUNDARIES["JITTER"]
+    true = torch.randint(-8, 9, (count,))
+    is_end = torch.arange(count) % 2 == 1
+    loud = (torch.arange(wide) >= (wide // 2 + true)[:, None]) ^ is_end[:, None]
+    sound = loud[..., None] * 3.0 + torch.randn(count, wide, 4)
+    return BOUNDARIES["Examples"](sound.half(), torch.randint(0, 9, (count, 4)), is_end, true)
+
+
+def test_boundaries_are_learnt_where_a_sound_begins_and_ends():
+    torch.manual_seed(0)
+    model = BoundaryModel(mels=4, symbols=9)
+    others = jumps(200)
+    before, untaught = BOUNDARIES["errors"](model.eval(), others)
+    assert before == pytest.approx(10 * others.true.abs().float().mean().item())
+    BOUNDARIES["fit"](model, jumps(3000), epochs=12)
+    _, taught = BOUNDARIES["errors"](model, others)
+    assert taught < 8 < 30 < before < untaught
+
+
+def test_boundaries_are_looked_for_around_the_times_of_the_recogniser(tmp_path):
+    loaded = LoadedModel.load(write_tiny_model(tmp_path))
+    speech = read_manifest(RECIPE.parents[1] / "data" / "speech" / "manifest.jsonl")[0]
+    at = 4
+    times = [Timed(speech.text.split()[at], 1.0, 1.5)]
+    found = BOUNDARIES["examples_of"](loaded, speech.audio, speech.text, times)
+    piece = whole(read(speech.audio))
+    rough = loaded.force(piece, loaded.vocabulary.encode(speech.text)).words[at]
+    places = torch.tensor([round(100 * rough.start), round(100 * rough.end)])
+    assert found.true.tolist() == (torch.tensor([100, 150]) - places).tolist()
+    assert found.is_end.tolist() == [False, True]
+    samples = torch.from_numpy(piece.samples)[None]
+    features, frames = loaded.features(samples, torch.tensor([samples.shape[1]]))
+    reach = REACH + BOUNDARIES["JITTER"]
+    around = places[:, None] + torch.arange(-reach, reach + 1)
+    wanted = loaded.normalizer(features, frames)[0, around.clamp(0, int(frames) - 1)]
+    assert torch.allclose(found.sound.float(), wanted, atol=1e-2)
+    assert BOUNDARIES["examples_of"](loaded, speech.audio, speech.text, []) is None
+
+
+def test_boundaries_are_written_beside_the_model(tmp_path, monkeypatch, capsys):
+    folder = write_tiny_model(tmp_path / "model")
+    speech = RECIPE.parents[1] / "data" / "speech" / "manifest.jsonl"
+    utterances = read_manifest(speech)
+    lines = []
+    for each in utterances[:3]:
+        words = each.text.split()
+        step = each.duration / len(words)
+        times = [[word, at * step, (at + 1) * step] for at, word in enumerate(words)]
+        lines.append(json.dumps({"id": each.id, "words": times}))
+    (tmp_path / "times.jsonl").write_text("\n".join(lines))
+    arguments = ["boundaries.py", str(folder), "--times", str(speech)]
+    monkeypatch.setattr(sys, "argv", [*arguments, str(tmp_path / "times.jsonl"), "--epochs", "1"])
+    BOUNDARIES["main"]()
+    learnt, others = (
+        2 * sum(len(each.text.split()) for each in some)
+        for some in (utterances[1:3], utterances[:1])
+    )
+    assert f"{learnt} boundaries learnt; of {others} others" in capsys.readouterr().out
+    assert LoadedModel.load(folder).boundaries is not None
+    monkeypatch.setattr(sys, "argv", [*arguments, str(tmp_path / "no.jsonl")])
+    with pytest.raises(SystemExit, match=r"no\.jsonl: cannot be read"):
+        BOUNDARIES["main"]()

@@ -17,7 +17,9 @@ from asr.errors import UserError
 
 FORMAT = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-LANGUAGE_MODEL = "words.npz"  # beside the weights, where there is one; see `WordModel.load`
+# Beside the weights, where there are any:
+LANGUAGE_MODEL = "words.npz"  # see `WordModel.load`
+BOUNDARIES = "boundaries.safetensors"  # see `asr.models.boundary`
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def save_folder(
 def copy_folder(source: Path, target: Path, bits: int) -> None:
     """Write a copy of a model folder with its weights in so many bits.
 
-    Its language models come along as they are; where it has none, those of the target stay.
+    Its language models and boundary model come along as they are; where it has none, those of the
+    target stay.
 
     Raises:
         UserError: the source is no model folder, or as in `save_folder`.
@@ -77,8 +80,12 @@ def copy_folder(source: Path, target: Path, bits: int) -> None:
     folder = read_folder(source)
     state = _restored(_read_weights(source / WEIGHTS))
     save_folder(target, folder.task, folder.model, folder.vocabularies, state, folder.notes, bits)
+    if target.samefile(source):
+        return
     ngrams = source / LANGUAGE_MODEL
-    if ngrams.is_file() and not target.samefile(source):
+    if (source / BOUNDARIES).is_file():
+        shutil.copy(source / BOUNDARIES, target)
+    if ngrams.is_file():
         recurrent = ngrams.with_suffix("")
         shutil.rmtree(target / recurrent.name, ignore_errors=True)
         shutil.copy(ngrams, target)
@@ -115,22 +122,22 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     return ModelFolder(path, found, model, notes, vocabularies)
 
 
-def load_weights(module: nn.Module, path: Path) -> None:
-    """Fill a module with the weights of a model folder, checked by name and shape first.
+def load_weights(module: nn.Module, path: Path, file: str = WEIGHTS) -> None:
+    """Fill a module with weights of a model folder, checked by name and shape first.
+
+    file: its name in the folder.
 
     Raises:
         UserError: the file is missing, damaged, or of a model of other sizes.
     """
-    state = _restored(_read_weights(path / WEIGHTS))
+    state = _restored(_read_weights(path / file))
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     differing = sorted(
         name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name)
     )
     if differing:
-        raise UserError(
-            f"{path / WEIGHTS}: {differing[0]} and {len(differing) - 1} more do not fit"
-        )
+        raise UserError(f"{path / file}: {differing[0]} and {len(differing) - 1} more do not fit")
     module.load_state_dict(state)
 
 

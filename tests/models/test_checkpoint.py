@@ -7,7 +7,14 @@ from tiny_model import write_tiny_model
 from torch import nn
 
 from asr.errors import UserError
-from asr.models.checkpoint import WEIGHTS, copy_folder, load_weights, read_folder, save_folder
+from asr.models.checkpoint import (
+    BOUNDARIES,
+    WEIGHTS,
+    copy_folder,
+    load_weights,
+    read_folder,
+    save_folder,
+)
 
 
 def save(path, module, bits):
@@ -49,14 +56,17 @@ def test_a_copy_is_a_model_folder(tmp_path):
 
 def test_a_copy_takes_the_language_models_along_and_keeps_its_own(tmp_path):
     source, target = write_tiny_model(tmp_path / "tiny"), tmp_path / "copy"
+    target.mkdir()
+    (target / BOUNDARIES).write_text("old")
     (target / "words").mkdir(parents=True)
     (target / "words.npz").write_text("old")
     (target / "words" / "config.json").write_text("old")
     copy_folder(source, target, 16)
-    assert (target / "words.npz").read_text() == "old"
+    assert (target / "words.npz").read_text() == (target / BOUNDARIES).read_text() == "old"
     (source / "words.npz").write_text("new")
+    (source / BOUNDARIES).write_text("new")
     copy_folder(source, target, 16)
-    assert (target / "words.npz").read_text() == "new"
+    assert (target / "words.npz").read_text() == (target / BOUNDARIES).read_text() == "new"
     assert not (target / "words").exists()  # would be a recurrent model that is not the source's
     (source / "words").mkdir()
     (source / "words" / "config.json").write_text("new")
