@@ -14,7 +14,8 @@ class CoverageAttention(EnergyAttention):
     """e_j = vᵀ tanh(W s + U h_j + b + c_j u), c_j the sum of the weights of all steps so far.
 
     Source: See, Liu and Manning 2017, eq. (11); Tu et al. 2016, eq. (6), with fertility 1.
-    Additive attention with location features sees the neighbours' past too.
+    Additive attention with location features sees the neighbours' past too. u begins as 0, so that
+    training begins with additive attention: sums that grow from step to step would upset it.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class CoverageAttention(EnergyAttention):
         self.key = nn.Linear(annotation_size, attention_size)
         self.query = nn.Linear(query_size, attention_size, bias=False)
         self.coverage = nn.Linear(1, attention_size, bias=False)
+        nn.init.zeros_(self.coverage.weight)
         self.energy = energy_vector(attention_size)
 
     def prepare(self, annotations: Annotations) -> Memory:

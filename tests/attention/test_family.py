@@ -121,7 +121,19 @@ def test_additive_attention_without_location_features_is_what_the_paper_writes()
     compare(AdditiveAttention(SIZE, SIZE, SIZE).double(), additive)
 
 
+def test_coverage_begins_as_additive_attention():
+    attention, annotations = make("coverage"), given()
+    memory = attention.prepare(annotations)
+    query = torch.randn(4, 1, SIZE, dtype=torch.float64)
+    past = torch.rand(2, 4, 1, LENGTH, dtype=torch.float64)
+    energies = [attention.energies(query, memory, Alignment(*each)) for each in (past, 9 * past)]
+    assert torch.equal(*energies)
+
+
 def compare(attention, equation):
+    with torch.no_grad():
+        for parameter in attention.parameters():  # what begins as 0 too
+            parameter.uniform_(-1, 1)
     annotations = given()
     query = torch.randn(4, 2, SIZE, dtype=torch.float64)
     past = torch.rand(2, 4, 2, LENGTH, dtype=torch.float64)
