@@ -20,9 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:  # what a process imports counts as its memory
+    from asr.corpora.manifest import Utterance
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 RATE = 16_000
@@ -199,6 +202,30 @@ def _run_apart(name: str, audio: list[str]) -> dict[str, Any]:
         return result
 
 
+def add_choices(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Add the arguments that say what is heard, and by which of the names."""
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("--ids", type=Path, help="a file of ids to take")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th of them")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME")
+
+
+def chosen(given: argparse.Namespace) -> list[Utterance]:
+    """Read the utterances that were asked for, before every N-th of them is taken.
+
+    Raises:
+        SystemExit: they cannot be read.
+    """
+    from asr.corpora.manifest import read_manifest, select
+    from asr.errors import UserError
+
+    try:
+        utterances = read_manifest(given.manifest)
+        return utterances if given.ids is None else select(utterances, given.ids)
+    except UserError as error:
+        raise SystemExit(str(error)) from error
+
+
 def main() -> None:
     """Read the arguments, run each recogniser and print the table."""
     if sys.argv[1:2] == ["--job"]:
@@ -206,22 +233,9 @@ def main() -> None:
         Path(sys.argv[3]).write_text(json.dumps(_run(name, audio)), "utf-8")
         return
     parser = argparse.ArgumentParser(description="Ours and other recognisers, side by side.")
-    parser.add_argument("manifest", type=Path)
-    parser.add_argument("--ids", type=Path, help="a file of ids to take")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th of them")
-    parser.add_argument("--only", nargs="+", choices=RECOGNISERS, metavar="NAME")
+    add_choices(parser, RECOGNISERS)
     given = parser.parse_args()
-
-    from asr.corpora.manifest import read_manifest, select
-    from asr.errors import UserError
-
-    try:
-        utterances = read_manifest(given.manifest)
-        if given.ids is not None:
-            utterances = select(utterances, given.ids)
-    except UserError as error:
-        raise SystemExit(str(error)) from error
-    utterances = utterances[:: given.every]
+    utterances = chosen(given)[:: given.every]
     hours = sum(each.duration for each in utterances) / 3600
     print(f"{len(utterances)} utterances, {hours:.2f} h\n", flush=True)
     print("| recogniser | WER % | CER % | CPU-s per audio s | MiB | MB | hours trained on |")

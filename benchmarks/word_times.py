@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import jiwer
 import numpy as np
 import soundfile
-from recognisers import RATE, whisper, whisper_tiny
+from recognisers import RATE, add_choices, chosen, whisper, whisper_tiny
 
-from asr.corpora.manifest import Utterance, read_manifest, select
+from asr.corpora.manifest import Utterance
 from asr.corpora.word_times import Timed, read_word_times, timed_words
 from asr.errors import UserError
 from asr.recognizer import Recognizer
@@ -141,16 +141,11 @@ def row(name: str, found: Sequence[tuple[float, float]], wanted: int) -> str:
 def main() -> None:
     """Read the arguments, run each contestant and print the table."""
     parser = argparse.ArgumentParser(description="Word times, beside those of a forced aligner.")
-    parser.add_argument("manifest", type=Path)
+    add_choices(parser, CONTESTANTS)
     parser.add_argument("times", type=Path, help="JSON lines of words and their times")
-    parser.add_argument("--ids", type=Path, help="a file of ids to take")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th of them")
-    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, metavar="NAME")
     given = parser.parse_args()
+    utterances = chosen(given)
     try:
-        utterances = read_manifest(given.manifest)
-        if given.ids is not None:
-            utterances = select(utterances, given.ids)
         times = read_word_times(given.times)
     except UserError as error:
         raise SystemExit(str(error)) from error
