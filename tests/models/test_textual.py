@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from asr.errors import UserError
+from asr.models.dropout import Dropout
 from asr.models.recurrent import reversal
-from asr.models.self_attention import add_positions
+from asr.models.self_attention import SelfAttention, add_positions
 from asr.models.textual import TextualEncoder, most_target_tokens
 
 SENTENCES = [[5, 3, 4, 1], [7, 1], [3, 3, 9, 8, 6, 4, 1], [1]]
@@ -124,3 +126,10 @@ def test_what_makes_no_encoder_is_refused_in_a_line(options: Any, message: str) 
 def test_longer_sources_may_have_longer_translations() -> None:
     limits = most_target_tokens(torch.tensor([1, 2, 50])).tolist()
     assert limits == sorted(limits) and limits[0] > 1 and limits[-1] >= 100
+
+
+def test_self_attention_drops_with_the_fast_dropout_everywhere():
+    parts = SelfAttention(8, 2, 2, 0.3).modules()
+    dropouts = [part for part in parts if isinstance(part, nn.Dropout)]
+    assert len(dropouts) == 2 * 3
+    assert all(isinstance(part, Dropout) and part.p == 0.3 for part in dropouts)
