@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 
 from asr.commands.arguments import command_line
-from asr.commands.options import FAILED, Decoding
-from asr.commands.output import complain
-from asr.errors import UserError
-
-INTERRUPTED = 130  # what shells give for SIGINT …
-PIPE_CLOSED = 141  # … and for SIGPIPE
+from asr.commands.options import Decoding
+from asr.errors import exit_status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,31 +16,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Mistakes of the user are one line on stderr. `--help`, `--version` and wrong arguments leave
     by SystemExit, as argparse does.
     """
-    try:
-        given = command_line().parse_args(argv)
-        status = _COMMANDS[given.command](given)
-        sys.stdout.flush()
-        return status
-    except UserError as error:
-        complain(error)
-        return FAILED
-    except BrokenPipeError:  # whoever read our output has gone
-        _abandon_stdout()
-        return PIPE_CLOSED
-    except OSError as error:
-        _abandon_stdout()
-        complain(f"{error.filename}: {error.strerror}" if error.filename else error)
-        return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return exit_status(lambda: _run(argv))
 
 
-def _abandon_stdout() -> None:
-    """Let go of what cannot be written; Python would fail on it once more when it ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _run(argv: Sequence[str] | None) -> int:
+    given = command_line().parse_args(argv)
+    return _COMMANDS[given.command](given)
 
 
 def _transcribe(given: argparse.Namespace) -> int:

@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asr.errors import exit_status
+
 if TYPE_CHECKING:  # what a process imports counts as its memory
     from asr.corpora.manifest import Utterance
 
@@ -214,16 +216,12 @@ def chosen(given: argparse.Namespace) -> list[Utterance]:
     """Read the utterances that were asked for, before every N-th of them is taken.
 
     Raises:
-        SystemExit: they cannot be read.
+        UserError: they cannot be read.
     """
     from asr.corpora.manifest import read_manifest, select
-    from asr.errors import UserError
 
-    try:
-        utterances = read_manifest(given.manifest)
-        return utterances if given.ids is None else select(utterances, given.ids)
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    utterances = read_manifest(given.manifest)
+    return utterances if given.ids is None else select(utterances, given.ids)
 
 
 def main() -> None:
@@ -264,4 +262,4 @@ def _row(name: str, references: list[str], found: dict[str, Any], hours: float) 
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

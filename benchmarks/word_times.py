@@ -24,7 +24,7 @@ from recognisers import RATE, add_choices, chosen, whisper, whisper_tiny
 
 from asr.corpora.manifest import Utterance
 from asr.corpora.word_times import Timed, read_word_times, timed_words
-from asr.errors import UserError
+from asr.errors import exit_status
 from asr.recognizer import Recognizer
 from asr.render.subtitles import Span
 from asr.text.normalize import normalize
@@ -145,10 +145,7 @@ def main() -> None:
     parser.add_argument("times", type=Path, help="JSON lines of words and their times")
     given = parser.parse_args()
     utterances = chosen(given)
-    try:
-        times = read_word_times(given.times)
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    times = read_word_times(given.times)
     jobs = [(each, timed_words(each.text, times.get(each.id, []))) for each in utterances]
     jobs = [(each, timed) for each, timed in jobs if timed][:: given.every]
     wanted = sum(len(timed) for _, timed in jobs)
@@ -175,4 +172,4 @@ def _errors_of(speak: Speak, jobs: Sequence[tuple[Utterance, Times]]) -> list[tu
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

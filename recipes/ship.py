@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.models.checkpoint import WEIGHTS, copy_folder
 
 
@@ -25,15 +25,12 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=16, choices=[32, 16, 8])
     parser.add_argument("--most", type=float, default=25.0, metavar="MB", help="of the weights")
     arguments = parser.parse_args()
-    try:
-        copy_folder(arguments.source, arguments.target, arguments.bits)
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    copy_folder(arguments.source, arguments.target, arguments.bits)
     size = (arguments.target / WEIGHTS).stat().st_size / 1e6
     print(f"{arguments.target}: {size:.1f} MB")
     if size > arguments.most:
-        raise SystemExit(f"more than {arguments.most:g} MB: take a smaller model")
+        raise UserError(f"more than {arguments.most:g} MB: take a smaller model")
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

@@ -16,6 +16,7 @@ import torch
 import asr
 from asr.corpora.manifest import Utterance
 from asr.corpora.word_times import Timed
+from asr.errors import UserError
 from asr.render.subtitles import Span
 from asr.training.config import load_config
 
@@ -274,7 +275,7 @@ def test_a_missing_recogniser_is_told_in_one_line(
     assert out.startswith("2 utterances, 0.02 h\n") and "WER %" in out
     monkeypatch.undo()
     monkeypatch.setattr(sys, "argv", ["benchmark", str(tmp_path / "none.jsonl")])
-    with pytest.raises(SystemExit, match=r"none\.jsonl"):
+    with pytest.raises(UserError, match=r"none\.jsonl"):
         recognisers.main()
 
 

@@ -17,6 +17,7 @@ from asr.audio.read import read
 from asr.corpora.manifest import read_manifest, require_clean
 from asr.corpora.word_times import Timed
 from asr.decoding import LoadedModel
+from asr.errors import UserError
 from asr.models.boundary import FRAMES, REACH, BoundaryModel
 from asr.pieces import whole
 from asr.search.kneser_ney import lexicon_of, train_word_ngrams
@@ -89,7 +90,7 @@ def test_a_corpus_is_made_checked_and_gone_on_with(tmp_path, monkeypatch, capsys
     make("slow", "slt")
     assert before == {each: each.stat().st_mtime_ns for each in before}
     assert capsys.readouterr().out.count(f"{len(before)} utterances") == 2
-    with pytest.raises(SystemExit, match="faster than 20 characters a second"):
+    with pytest.raises(UserError, match="faster than 20 characters a second"):
         make("fast", "rms")
 
 
@@ -99,12 +100,12 @@ def test_a_language_model_is_counted_from_text_and_manifests(tmp_path, monkeypat
     output = tmp_path / "words.npz"
     arguments = [output, tmp_path / "text.txt", speech, "--order", "3"]
     monkeypatch.setattr(sys, "argv", ["language_model.py", *map(str, arguments)])
-    runpy.run_path(str(RECIPE / "language_model.py"), run_name="__main__")
+    runpy.run_path(str(RECIPE / "language_model.py"))["main"]()
     assert " words, " in capsys.readouterr().out
     WordModel.load(output, Vocabulary.characters())
     monkeypatch.setattr(sys, "argv", ["language_model.py", str(output), str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match="cannot be read as text"):
-        runpy.run_path(str(RECIPE / "language_model.py"), run_name="__main__")
+    with pytest.raises(UserError, match="cannot be read as text"):
+        runpy.run_path(str(RECIPE / "language_model.py"))["main"]()
 
 
 def test_perplexity_is_that_of_all_words_and_ends(tmp_path, monkeypatch, capsys):
@@ -126,11 +127,11 @@ def test_perplexity_is_that_of_all_words_and_ends(tmp_path, monkeypatch, capsys)
     files = [str(tmp_path / name) for name in ("words.npz", "dev.jsonl", "ids.txt")]
     script = ["perplexity.py", *files[:2], "--ids", files[2], "--most", "2"]
     monkeypatch.setattr(sys, "argv", script)
-    runpy.run_path(str(RECIPE / "perplexity.py"), run_name="__main__")
+    runpy.run_path(str(RECIPE / "perplexity.py"))["main"]()
     assert f"{math.exp(-total / 10):.1f} a word" in capsys.readouterr().out  # 8 words, 2 ends
     monkeypatch.setattr(sys, "argv", ["perplexity.py", files[2], files[1]])
-    with pytest.raises(SystemExit, match="not a word n-gram model"):
-        runpy.run_path(str(RECIPE / "perplexity.py"), run_name="__main__")
+    with pytest.raises(UserError, match="not a word n-gram model"):
+        runpy.run_path(str(RECIPE / "perplexity.py"))["main"]()
 
 
 NOTES = """The Project Gutenberg EBook of {title}
@@ -207,7 +208,7 @@ def make_books(folder: Path) -> list[str]:
 def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, capsys):
     def make(*arguments: str) -> None:
         monkeypatch.setattr(sys, "argv", ["books.py", *arguments])
-        runpy.run_path(str(RECIPE / "books.py"), run_name="__main__")
+        runpy.run_path(str(RECIPE / "books.py"))["main"]()
 
     make(*make_books(tmp_path))
     with lzma.open(tmp_path / "out.xz", "rt") as file:
@@ -217,9 +218,9 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
     said = capsys.readouterr().out
     assert "8 files, 3 not English, not free or named, 2 share text with what is tested" in said
     assert "3 books, 4 lines, 15 words" in said
-    with pytest.raises(SystemExit, match="no books"):
+    with pytest.raises(UserError, match="no books"):
         make(str(tmp_path / "out.xz"), str(tmp_path / "none"))
-    with pytest.raises(SystemExit, match=r"held\.jsonl: has no column gutenberg_id, title"):
+    with pytest.raises(UserError, match=r"held\.jsonl: has no column gutenberg_id, title"):
         make(str(tmp_path / "out.xz"), str(tmp_path), "--eval-books", str(tmp_path / "held.jsonl"))
 
 
@@ -285,5 +286,5 @@ def test_boundaries_are_written_beside_the_model(tmp_path, monkeypatch, capsys):
     assert f"{learnt} boundaries learnt; of {others} others" in capsys.readouterr().out
     assert LoadedModel.load(folder).boundaries is not None
     monkeypatch.setattr(sys, "argv", [*arguments, str(tmp_path / "no.jsonl")])
-    with pytest.raises(SystemExit, match=r"no\.jsonl: cannot be read"):
+    with pytest.raises(UserError, match=r"no\.jsonl: cannot be read"):
         BOUNDARIES["main"]()

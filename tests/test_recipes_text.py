@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from asr.corpora.pairs import read_pairs, read_sentences, sentence_key
+from asr.errors import UserError
 from asr.models.checkpoint import save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
@@ -106,7 +107,7 @@ def test_a_copy_translates_the_same(
     one, other = (Translator.load(each).translate(texts) for each in (model, tmp_path / "copy"))
     assert [each.text for each in one] == [each.text for each in other]
     monkeypatch.setattr(sys, "argv", ["ship.py", str(model), str(tmp_path / "b"), "--most", "0"])
-    with pytest.raises(SystemExit, match="more than 0 MB"):
+    with pytest.raises(UserError, match="more than 0 MB"):
         SHIP["main"]()
 
 

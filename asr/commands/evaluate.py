@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from asr.commands.options import Decoding, use_one_thread
-from asr.commands.output import complain, replacing
+from asr.commands.output import replacing
 from asr.corpora.manifest import Utterance, read_manifest, select
+from asr.errors import complain
 from asr.scoring.words import Scored, report, summarize, to_dict, worst
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from asr.errors import FAILED
+
 if TYPE_CHECKING:
     from asr.recognizer import Recognizer
-
-FAILED = 2  # exit status
 
 
 class Help(argparse.RawDescriptionHelpFormatter):

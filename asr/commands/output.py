@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,9 +92,3 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def complain(message: object) -> None:
-    """Write one line to stderr, whatever the message."""
-    from_lines = "; ".join(line.strip() for line in str(message).splitlines() if line.strip())
-    print(f"asr: error: {from_lines}", file=sys.stderr, flush=True)

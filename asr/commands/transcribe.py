@@ -15,12 +15,11 @@ from asr.commands.options import Decoding, use_one_thread
 from asr.commands.output import (
     FORMATS,
     OF_ONE_RECORDING,
-    complain,
     format_of,
     render,
     replacing,
 )
-from asr.errors import UserError
+from asr.errors import UserError, complain
 
 if TYPE_CHECKING:
     from asr.recognizer import Recognizer

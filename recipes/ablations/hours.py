@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from runs import command, once, publish, train
+from runs import once, publish, train
 from spoken import Spoken, error_rates, hear, write_down
 from summary import cell, draw, panels
 
 from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
 from asr.decoding import DecodingSettings, LoadedModel
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.models.checkpoint import LANGUAGE_MODEL
 from asr.recognizer import SHIPPED
 from asr.render.tables import markdown_table
@@ -190,4 +190,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command(main)
+    raise SystemExit(exit_status(main))

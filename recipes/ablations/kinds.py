@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paths import CUTS
-from runs import command, cpu_seconds, once, publish
+from runs import cpu_seconds, once, publish
 from summary import cell, draw, panels
 
 from asr.attention import KINDS
 from asr.commands.options import count
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.models.cells import CELLS
 from asr.render.tables import markdown_table
 from asr.scoring.bleu import score
@@ -185,4 +185,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command(main)
+    raise SystemExit(exit_status(main))

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from runs import command, publish
+from runs import publish
 from summary import cell, draw
 from toys import BEYOND, TOYS, TRAINED, VOCABULARY, Sizes, make_data
 
 from asr.commands.options import count
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.models.checkpoint import save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
@@ -234,4 +234,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command(main)
+    raise SystemExit(exit_status(main))

@@ -65,14 +65,6 @@ def publish(runs: Path, name: str, text: str, picture: Callable[[Path], None]) -
     print(text)
 
 
-def command(main: Callable[[], None]) -> None:
-    """Run a script's main function; a user's mistake is one line and a status that is not 0."""
-    try:
-        main()
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
-
-
 def cpu_seconds() -> float:
     """Return the CPU-seconds of this process and of those that it started and that have ended."""
     return sum(os.times()[:4])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from runs import command, once, publish, train, validations
+from runs import once, publish, train, validations
 from spoken import PER_CENT, Spoken, error_rates, hear, write_down
 from summary import cell, draw, panels
 from torch import Tensor
@@ -29,6 +29,7 @@ from torch import Tensor
 from asr.attention.masks import pool_mask
 from asr.attention.penalties import entropy
 from asr.decoding import DecodingSettings, LoadedModel
+from asr.errors import exit_status
 from asr.models.seq2seq import build_speech_model
 from asr.pieces import Piece
 from asr.render.tables import markdown_table
@@ -240,4 +241,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command(main)
+    raise SystemExit(exit_status(main))

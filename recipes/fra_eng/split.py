@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from asr.corpora.pairs import read_pairs, sentence_key
+from asr.errors import exit_status
 
 SENTENCES = 1000  # in each list
 SHOWN = ("Go.", "I lost.", "He's calm.", "I'm home.")  # the phrases that tatoeba.toml shows
@@ -44,4 +45,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

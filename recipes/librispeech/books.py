@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from tqdm import tqdm
 
 from asr.corpora.manifest import read_manifest
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.text.normalize import normalize
 
 EVAL_BOOKS: Final = Path(__file__).with_name("eval-books.tsv")
@@ -72,10 +72,7 @@ def main() -> None:
     )
     parser.add_argument("--held-out", type=Path, nargs="*", default=[], help="manifests")
     arguments = parser.parse_args()
-    try:
-        write(arguments.output, arguments.folder, arguments.eval_books, arguments.held_out)
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    write(arguments.output, arguments.folder, arguments.eval_books, arguments.held_out)
 
 
 def write(output: Path, folder: Path, eval_books: Path, held_out: Iterable[Path]) -> None:
@@ -197,4 +194,4 @@ def _read_eval_books(path: Path) -> tuple[set[str], set[str]]:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

@@ -30,7 +30,7 @@ from asr.boundaries import questions
 from asr.corpora.manifest import read_manifest
 from asr.corpora.word_times import Timed, read_word_times, timed_words
 from asr.decoding import LoadedModel
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.models.boundary import FRAMES, REACH, BoundaryModel, surroundings
 from asr.models.checkpoint import BOUNDARIES
 from asr.pieces import whole
@@ -144,17 +144,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     torch.manual_seed(given.seed)
-    try:
-        loaded = replace(Recognizer.load(given.model).loaded, boundaries=None)
-        jobs = [
-            (each, times[each.id])
-            for manifest, file in given.times
-            for times in [read_word_times(file)]
-            for each in read_manifest(manifest)
-            if each.id in times
-        ]
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    loaded = replace(Recognizer.load(given.model).loaded, boundaries=None)
+    jobs = [
+        (each, times[each.id])
+        for manifest, file in given.times
+        for times in [read_word_times(file)]
+        for each in read_manifest(manifest)
+        if each.id in times
+    ]
     found = [
         examples_of(loaded, each.audio, each.text, times) for each, times in tqdm(jobs, unit="utt")
     ]
@@ -170,4 +167,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from asr.commands.options import count
 from asr.corpora.text import read_texts
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.search.kneser_ney import lexicon_of, train_word_ngrams
 
 MOST_BYTES = 15_000_000
@@ -30,12 +30,9 @@ def main() -> None:
     parser.add_argument("--order", type=count, default=4, help="words of the longest n-grams")
     parser.add_argument("--ngrams", type=count, default=4_000_000, help="about so many are kept")
     arguments = parser.parse_args()
-    try:
-        lines = [line for path in arguments.text for line in read_texts(path)]
-        words = lexicon_of(map(str.split, lines), arguments.word_least, arguments.words)
-        model = train_word_ngrams(map(str.split, lines), words, arguments.order, arguments.ngrams)
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    lines = [line for path in arguments.text for line in read_texts(path)]
+    words = lexicon_of(map(str.split, lines), arguments.word_least, arguments.words)
+    model = train_word_ngrams(map(str.split, lines), words, arguments.order, arguments.ngrams)
     model.save(arguments.output)
     size = arguments.output.stat().st_size
     grams = ", ".join(
@@ -43,8 +40,8 @@ def main() -> None:
     )
     print(f"{arguments.output}: {len(words)} words, {grams}, {size / 1e6:.1f} MB")
     if size > MOST_BYTES:
-        raise SystemExit(f"more than {MOST_BYTES / 1e6:.0f} MB: keep fewer n-grams")
+        raise UserError(f"more than {MOST_BYTES / 1e6:.0f} MB: keep fewer n-grams")
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

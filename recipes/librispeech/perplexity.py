@@ -17,7 +17,7 @@ import torch
 
 from asr.commands.options import count
 from asr.corpora.manifest import read_manifest, select
-from asr.errors import UserError
+from asr.errors import exit_status
 from asr.search.word_model import WordModel
 from asr.text.vocabulary import EOS, Vocabulary
 from asr.training.sequences import pad
@@ -34,13 +34,10 @@ def main() -> None:
     parser.add_argument("--most", type=count, help="score so many at most, the first listed")
     arguments = parser.parse_args()
     vocabulary = Vocabulary.characters()
-    try:
-        model = WordModel.load(arguments.model, vocabulary)
-        utterances = read_manifest(arguments.manifest)
-        if arguments.ids:
-            utterances = select(utterances, arguments.ids)
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    model = WordModel.load(arguments.model, vocabulary)
+    utterances = read_manifest(arguments.manifest)
+    if arguments.ids:
+        utterances = select(utterances, arguments.ids)
     texts = [utterance.text for utterance in utterances[: arguments.most]]
     total = -sum(
         log_probability(model, vocabulary, texts[at : at + TOGETHER])
@@ -68,4 +65,4 @@ def log_probability(model: WordModel, vocabulary: Vocabulary, texts: list[str]) 
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

@@ -29,7 +29,7 @@ from tqdm import tqdm
 from asr.audio.read import SAMPLE_RATE
 from asr.corpora.manifest import Utterance, write_manifest
 from asr.corpora.text import read_lines
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 
 PACES = (0.85, 1.3)  # slowest and fastest, as factors of the voice's own
 SIZES = (0.82, 1.18)  # deepest and highest, as factors of the voice's own pitch and formants
@@ -127,11 +127,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
-    try:
-        load_voice(arguments.voice)("one", 1.0)  # before anything else: is it there?
-        lines = [line for path in arguments.text for line in read_lines(path)]
-    except UserError as error:
-        raise SystemExit(str(error)) from error
+    load_voice(arguments.voice)("one", 1.0)  # before anything else: is it there?
+    lines = [line for path in arguments.text for line in read_lines(path)]
     texts = passages(lines, round(arguments.hours * WORDS_PER_HOUR), arguments.seed)
     jobs = [
         (f"{arguments.voice}-{arguments.seed}-{number:07d}", text, arguments.folder, number)
@@ -141,11 +138,11 @@ def main() -> None:
         made = list(tqdm(pool.imap(_Maker.make, jobs, chunksize=16), total=len(jobs)))
     kept = [each for each in made if len(each.text) <= FASTEST * each.duration]
     if not kept:
-        raise SystemExit(f"all is spoken faster than {FASTEST:g} characters a second: no corpus")
+        raise UserError(f"all is spoken faster than {FASTEST:g} characters a second: no corpus")
     write_manifest(arguments.folder / "manifest.jsonl", kept)
     hours = sum(each.duration for each in kept) / 3600
     print(f"{len(kept)} utterances, {hours:.2f} h; {len(made) - len(kept)} spoken too fast")
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))

@@ -20,7 +20,7 @@ from pathlib import Path
 from asr.commands.options import count
 from asr.commands.output import replacing
 from asr.corpora.pairs import Pair, read_parallel
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.training.config import TranslationConfig, load_config
 from asr.training.loop import tell
 from asr.training.run import run
@@ -107,7 +107,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
+    raise SystemExit(exit_status(main))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from asr.commands.options import count
 from asr.corpora.pairs import gather, part, read_pairs, read_parallel, read_sentences
-from asr.errors import UserError
+from asr.errors import UserError, exit_status
 from asr.scoring.bleu import report, score
 from asr.translator import Translator
 
@@ -102,7 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
+    raise SystemExit(exit_status(main))

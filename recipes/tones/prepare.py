@@ -15,6 +15,7 @@ import numpy as np
 import soundfile
 
 from asr.corpora.manifest import Utterance, write_manifest
+from asr.errors import exit_status
 
 RATE = 16_000
 LETTERS = "abcdefgh"
@@ -74,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))
