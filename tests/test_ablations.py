@@ -19,6 +19,7 @@ from tiny_model import write_tiny_model
 
 from asr.attention import Annotations
 from asr.audio.read import read
+from asr.audio.speech import speech_mask
 from asr.corpora.manifest import Utterance, read_manifest, write_manifest
 from asr.decoding import LoadedModel
 from asr.errors import UserError
@@ -40,7 +41,7 @@ def load(name: str, recipe: str = "ablations") -> ModuleType:
 
 
 runs, toys, summary, paths = map(load, ("runs", "toys", "summary", "paths"))
-kinds, speech, hours = map(load, ("kinds", "speech", "hours"))
+kinds, speech, hours, pauses = map(load, ("kinds", "speech", "hours", "pauses"))
 
 
 def start(
@@ -265,6 +266,43 @@ def test_the_share_of_weight_outside_speech_by_hand():
     weights = torch.tensor([[0.25, 0.5, 0.25], [0.0, 1.0, 0.0], [0.9, 0.0, 0.1]])
     found = speech.share_outside(weights, Piece(0.0, np.zeros(3440, np.float32), heard), 8)
     assert found.tolist() == pytest.approx([0.5, 0.0, 1.0])
+
+
+def test_pauses_lie_around_what_is_said_and_count_as_silence():
+    random = np.random.default_rng(1)
+    spoken = 0.1 * random.standard_normal(16_000).astype(np.float32)
+    lengths = []
+    for _ in range(20):
+        sound = pauses.with_pauses(spoken, random)
+        assert sound.dtype == np.float32
+        (start, *_, end) = np.flatnonzero(np.abs(sound) > 0.05)
+        before, after = start / 16_000, (len(sound) - end) / 16_000
+        assert all(0.49 < each < 2.01 for each in (before, after))
+        heard = speech_mask(sound)
+        frames = np.arange(len(heard)) / 100 - before
+        assert heard[(frames > 0) & (frames < 0.95)].all()
+        assert not heard[(frames < -0.15) | (frames > 1.15)].any()
+        lengths += [before, after]
+    assert max(lengths) - min(lengths) > 1
+    assert (sound[: int(before * 14_000)] != 0).all()  # there is noise
+
+
+def test_pauses_from_a_command_to_two_manifests(tones, tmp_path, monkeypatch):
+    held_out = tmp_path / "ids"
+    held_out.write_text("train-0003\ntrain-0001\n", "utf-8")
+    asked = [tones / "train.jsonl", tmp_path / "out", "--dev-ids", held_out]
+    start(monkeypatch, pauses, *asked)
+    before = {each.id: each for each in read_manifest(tones / "train.jsonl")}
+    parts = [read_manifest(tmp_path / "out" / f"{part}.jsonl") for part in ("train", "dev")]
+    assert [each.id for each in parts[1]] == ["train-0003", "train-0001"]
+    assert sorted(each.id for part in parts for each in part) == sorted(before)
+    for each in parts[1]:
+        assert each.text == before[each.id].text
+        assert each.duration == pytest.approx(read(each.audio).duration)
+        assert each.duration > before[each.id].duration + 1
+    first = parts[1][0].audio.read_bytes()
+    start(monkeypatch, pauses, *asked)
+    assert parts[1][0].audio.read_bytes() == first
 
 
 def test_speech_figures_stand_in_the_rows_they_are_of():

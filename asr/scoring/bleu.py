@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -77,6 +78,17 @@ def score(
     )
 
 
+def sentence_bleu(reference: str, hypothesis: str) -> float:
+    """BLEU of one sentence, 0 to 100, cased, on plain text: what training may ask of it.
+
+    Orders that the hypothesis is too short for are left out, counts of 0 are smoothed.
+
+    Raises UserError when sacrebleu is missing.
+    """
+    found: float = _sentence_metric().sentence_score(hypothesis, [reference]).score
+    return found
+
+
 def report(result: Bleu) -> str:
     """Return the result as text for people."""
     lines = [
@@ -118,12 +130,21 @@ def _by_length(
 
 
 def _metrics() -> tuple[Any, Any]:  # a metric remembers its signature, so each call gets new ones
+    # force: no warning where a text looks tokenised; both conventions are given on purpose.
+    return _metric(force=True), _metric(lowercase=True, tokenize="none", force=True)
+
+
+@cache
+def _sentence_metric() -> Any:
+    return _metric(effective_order=True)
+
+
+def _metric(**options: Any) -> Any:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
         raise UserError("BLEU needs sacrebleu; install it: pip install '.[translation]'") from None
-    # force: no warning where a text looks tokenised; both conventions are given on purpose.
-    return BLEU(force=True), BLEU(lowercase=True, tokenize="none", force=True)
+    return BLEU(**options)
 
 
 def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:

@@ -162,8 +162,11 @@ class AugmentSettings:
 
 @dataclass(frozen=True)
 class LossSettings:
-    """(1 − ctc)·cross-entropy + ctc·CTC + the attention penalties, each with its factor.
+    """(1 − ctc)·attention + ctc·CTC, where attention is (1 − risk)·(cross-entropy + penalties of
+    the weights, each with its factor) + risk·expected errors.
 
+    risk: of the texts that a beam of `risk_beam` finds best; see `asr.training.risk`. For models
+        that have been trained without: it wants texts that are nearly right.
     consistency: of what two passes with other dropout say of each target (R-Drop), for
         translation; it takes twice the time a step.
     """
@@ -171,6 +174,8 @@ class LossSettings:
     ctc: float = 0.3
     label_smoothing: float = 0.1
     consistency: float = 0.0
+    risk: float = 0.0
+    risk_beam: int = 4
     entropy: float = 0.0
     entropy_target: float = 0.0  # nats
     coverage: float = 0.0
@@ -178,6 +183,15 @@ class LossSettings:
     diagonality_steps: int = 0  # the factor falls in a straight line to 0 by this step
     scheduled_sampling: float = 0.0  # share of fed-back tokens that are the model's own
     scheduled_sampling_from: int = 0  # step
+
+    def __post_init__(self) -> None:
+        if self.risk and self.consistency:
+            raise UserError("loss.risk and loss.consistency do not go together: one must be 0")
+        if not 0 <= self.risk <= 1 or self.risk_beam < 2:
+            raise UserError(
+                "loss.risk must lie between 0 and 1 and loss.risk_beam be at least 2, got "
+                f"{self.risk} and {self.risk_beam}"
+            )
 
 
 @dataclass(frozen=True)

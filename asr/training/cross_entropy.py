@@ -38,6 +38,7 @@ def cross_entropy(
     targets: Tensor,
     label_smoothing: float = 0.0,
     consistency: float = 0.0,
+    weights: Tensor | None = None,
 ) -> Outcome:
     """Mean cross-entropy of targets (N,) given the readouts (N, R), and how many are likeliest.
 
@@ -47,6 +48,7 @@ def cross_entropy(
     consistency: above 0 the second half of the readouts are those of the first half once more, with
     other dropout, and so many times ½ (KL(p‖q) + KL(q‖p)) of the two distributions of each target
     is added. Its mean is `inconsistency`, 0 where it is not asked for.
+    weights: (N,), by which the loss of each target is multiplied before the mean is taken.
     Sources: label smoothing, Szegedy et al. 2016, section 7; consistency, Liang et al. 2021,
     "R-Drop: regularized dropout for neural networks", but for the mean over both halves.
     """
@@ -55,7 +57,14 @@ def cross_entropy(
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     with torch.autocast(device, enabled=False):
         results: tuple[Tensor, Tensor, Tensor] = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch
-            readout, matrix, bias, targets, label_smoothing, consistency, narrow or matrix.dtype
+            readout,
+            matrix,
+            bias,
+            targets,
+            label_smoothing,
+            consistency,
+            torch.ones_like(targets, dtype=bias.dtype) if weights is None else weights,
+            narrow or matrix.dtype,
         )
     return Outcome(*results)
 
@@ -72,6 +81,7 @@ class _CrossEntropy(torch.autograd.Function):
         targets: Tensor,  # (N,)
         smoothing: float,
         consistency: float,
+        weights: Tensor,  # (N,)
         dtype: torch.dtype,  # of the products
     ) -> tuple[Tensor, Tensor, Tensor]:
         size = len(bias)
@@ -82,22 +92,26 @@ class _CrossEntropy(torch.autograd.Function):
         likeliest = targets.new_zeros(())
         copies = 2 if consistency else 1
         at_once = max(1, LOGITS_AT_ONCE // (copies * size))
-        halves = (each.unflatten(0, (copies, -1)) for each in (narrow, targets, d_logits))
+        halves = (each.unflatten(0, (copies, -1)) for each in (narrow, targets, weights, d_logits))
         parts = (each.split(at_once, dim=1) for each in halves)
-        for some, wanted, d_some in zip(*parts, strict=True):  # (copies, n, ·)
+        for some, wanted, weight, d_some in zip(*parts, strict=True):  # (copies, n, ·)
             logits = at_least_float32(functional.linear(some, rows, offsets))
             gradient = torch.softmax(logits, dim=-1)
             top, its = logits.amax(-1, keepdim=True), logits.gather(-1, wanted[..., None])
             total = top - gradient.amax(-1, keepdim=True).log()  # ln Σ exp, by its largest term
             mean = logits.mean(-1, keepdim=True)
-            loss += (total - (1 - smoothing) * its - smoothing * mean).sum()
+            each = total - (1 - smoothing) * its - smoothing * mean
+            loss += (weight[..., None] * each).sum()
             likeliest += (its >= top).sum()
+            pull = None
             if consistency:
                 apart, pull = _divergence(logits - total, gradient)
                 distance += apart
-                gradient += consistency * pull
             gradient -= smoothing / size  # softmax less the smoothed target
             gradient.scatter_add_(-1, wanted[..., None], torch.full_like(its, smoothing - 1))
+            gradient *= weight[..., None]
+            if pull is not None:
+                gradient += consistency * pull
             d_bias += gradient.sum((0, 1))
             d_some.copy_(gradient)
         ctx.save_for_backward(narrow, rows, d_logits, d_bias)
@@ -112,7 +126,7 @@ class _CrossEntropy(torch.autograd.Function):
         factor = gradients[0] / ctx.count
         d_readout = factor * (d_logits @ rows).to(factor.dtype)
         d_matrix = factor * (d_logits.T @ narrow).to(factor.dtype)
-        return d_readout, d_matrix, factor * d_bias, None, None, None, None
+        return d_readout, d_matrix, factor * d_bias, None, None, None, None, None
 
 
 def _divergence(logs: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from asr.attention.contract import Annotations
+from asr.attention.contract import Annotations, Memory
 from asr.attention.masks import pool_mask, restrict
 from asr.attention.penalties import entropy
 from asr.audio import augment
@@ -25,7 +25,8 @@ from asr.settings import to_table
 from asr.training.config import SpeechConfig
 from asr.training.device import choose_device, products
 from asr.training.loop import Losses, Validation
-from asr.training.sequences import decode_with_sampling, sequence_loss, shift
+from asr.training.risk import Cost, expected_errors
+from asr.training.sequences import PADDING, decode_with_sampling, sequence_loss, shift
 from asr.training.speech_data import SpeechBatch, SpeechData
 
 WHOLE = 1000.0  # WER counts first; CER, at most a few hundred per cent, decides between equals
@@ -77,18 +78,42 @@ class SpeechTask:
             features = self._spec_augment(features, frames, batch.seed)
         model = self.model
         with products(self.device, self.config.training.precision):
-            annotations = model.encoder(features, frames)
-            memory = model.decoder.prepare(self._without_silence(annotations, batch))
+            annotations, memory = self._remember(features, frames, batch)
             previous, expected = shift(batch.tokens, batch.token_lengths)
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
             output = decode_with_sampling(model.decoder, previous, memory, share)
             ends = annotations.mask.sum(1)
             total, parts = sequence_loss(output, expected, ends, settings, step)
+            if settings.risk:
+                errors = expected_errors(
+                    model,
+                    memory,
+                    lambda: self._remember(features, frames, batch)[1],
+                    step_limits(batch.lengths / SAMPLE_RATE),
+                    self._cost(batch),
+                    settings.risk_beam,
+                )
+                parts["risk"] = errors / int((expected != PADDING).sum())
+                total = (1 - settings.risk) * total + settings.risk * parts["risk"]
             if model.ctc is not None and settings.ctc:
                 parts["ctc"] = model.ctc.loss(annotations, batch.tokens, batch.token_lengths)
                 total = (1 - settings.ctc) * total + settings.ctc * parts["ctc"]
         parts["loss"] = total
         return Losses(total, parts, amount)
+
+    def _remember(
+        self, features: Tensor, frames: Tensor, batch: SpeechBatch
+    ) -> tuple[Annotations, Memory]:
+        """Return the annotations, and what the decoder makes of those that may be attended to."""
+        annotations = self.model.encoder(features, frames)
+        return annotations, self.model.decoder.prepare(self._without_silence(annotations, batch))
+
+    def _cost(self, batch: SpeechBatch) -> Cost:
+        """How many characters of a text are wrong."""
+        lengths, decode = batch.token_lengths.tolist(), self.data.vocabulary.decode
+        wanted = [row[:length] for row, length in zip(batch.tokens.tolist(), lengths, strict=True)]
+        texts = [decode(tokens) for tokens in wanted]
+        return lambda place, tokens: count_characters(texts[place], decode(tokens)).errors
 
     def validate(self, step: int, folder: Path) -> Validation:
         """Decode the dev utterances greedily, by attention and by CTC; count errors, look at
@@ -138,8 +163,7 @@ class SpeechTask:
         batch = batch.to(self.device)
         with products(self.device, self.config.training.precision):
             features, frames = self._normalised_features(batch)
-            annotations = self.model.encoder(features, frames)
-            memory = self.model.decoder.prepare(self._without_silence(annotations, batch))
+            annotations, memory = self._remember(features, frames, batch)
             limits = step_limits(batch.lengths / SAMPLE_RATE)
             hypotheses = greedy(self.model.decoder, memory, limits)
             ctc: list[list[int]] = []

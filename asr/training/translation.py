@@ -8,13 +8,14 @@ from typing import Final
 
 import torch
 
+from asr.attention.contract import Memory
 from asr.attention.penalties import entropy
 from asr.errors import UserError
 from asr.models.checkpoint import load_weights, read_folder, save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.textual import most_target_tokens
 from asr.render.tables import text_table
-from asr.scoring.bleu import phrase_bleu, score
+from asr.scoring.bleu import phrase_bleu, score, sentence_bleu
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.settings import to_table
@@ -23,6 +24,7 @@ from asr.text.vocabulary import EOS
 from asr.training.config import TranslationConfig
 from asr.training.device import choose_device, products
 from asr.training.loop import Losses, Validation, tell
+from asr.training.risk import Cost, expected_errors
 from asr.training.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.translation_data import TextBatch, TranslationData
 
@@ -64,14 +66,40 @@ class TranslationTask:
         copies = 2 if settings.consistency else 1
         batch = TextBatch(*(torch.cat([each.to(self.device)] * copies) for each in batch))
         with products(self.device, self.config.training.precision):
-            annotations = self.model.encoder(batch.source, batch.source_lengths)
-            memory = self.model.decoder.prepare(annotations)
+            memory = self._remember(batch)
             previous, expected = shift(batch.tokens, batch.token_lengths)
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
             output = decode_with_sampling(self.model.decoder, previous, memory, share)
             total, parts = sequence_loss(output, expected, batch.source_lengths, settings, step)
+            if settings.risk:
+                errors = expected_errors(
+                    self.model,
+                    memory,
+                    lambda: self._remember(batch),
+                    most_target_tokens(batch.source_lengths),
+                    self._cost(batch),
+                    settings.risk_beam,
+                )
+                parts["risk"] = errors / amount
+                total = (1 - settings.risk) * total + settings.risk * parts["risk"]
         parts["loss"] = total
         return Losses(total, parts, amount)
+
+    def _remember(self, batch: TextBatch) -> Memory:
+        annotations = self.model.encoder(batch.source, batch.source_lengths)
+        return self.model.decoder.prepare(annotations)
+
+    def _cost(self, batch: TextBatch) -> Cost:
+        """What of a reference's tokens a translation misses: 1 − BLEU, times their number."""
+        lengths: list[int] = batch.token_lengths.tolist()
+        wanted = [row[:length] for row, length in zip(batch.tokens.tolist(), lengths, strict=True)]
+        texts = [self.target.decode(tokens) for tokens in wanted]
+
+        def cost(place: int, tokens: list[int]) -> float:
+            missed = 1 - sentence_bleu(texts[place], self.target.decode(tokens)) / 100
+            return missed * (lengths[place] + 1)
+
+        return cost
 
     # what has been learnt
 

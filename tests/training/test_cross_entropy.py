@@ -50,6 +50,22 @@ def test_consistency_is_the_symmetric_divergence_of_the_two_halves(monkeypatch, 
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("at_once", [1, 25, 10**6])
+def test_weights_multiply_the_loss_of_each_target(monkeypatch, at_once):
+    monkeypatch.setattr(module, "LOGITS_AT_ONCE", at_once)
+    layers, targets = given()
+    weights = torch.linspace(-1.0, 2.0, 7, dtype=torch.float64)
+    found = cross_entropy(*layers, targets, 0.1, weights=weights).loss
+    each = functional.cross_entropy(
+        functional.linear(*layers), targets, label_smoothing=0.1, reduction="none"
+    )
+    wanted = (weights * each).mean()
+    torch.testing.assert_close(found, wanted)
+    found_gradients = torch.autograd.grad(3 * found, layers)
+    for one, other in zip(found_gradients, torch.autograd.grad(3 * wanted, layers), strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_halves_that_agree_are_consistent():
     layers, targets = given()
     layers[0] = layers[0].detach().repeat(2, 1).requires_grad_()

@@ -16,6 +16,7 @@ from asr.settings import to_table
 from asr.training import loop
 from asr.training.config import TrainingSettings, config_from_table, load_config
 from asr.training.run import run
+from asr.training.speech import SpeechTask
 from asr.training.speech_data import SpeechData
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -127,6 +128,7 @@ def test_data_is_checked_before_training(tones, tmp_path):
         ["model.attention.kind=scaled_dot", "loss.coverage=0.1", "loss.entropy=0.1"],
         ["model.ctc.subframes=0", "loss.ctc=0.0", "training.precision=bf16"],
         ["training.accumulate=2", "batches.size=6"],
+        ["loss.risk=0.5", "model.attention.silence_mask=true"],
     ],
     ids=lambda options: options[0],
 )
@@ -134,6 +136,28 @@ def test_options_train(tones, tmp_path, options):
     run(CONFIG, tmp_path, tones, [*TINY, "training.steps=4", *options])
     losses = [each["loss"] for each in records(tmp_path, "train")]
     assert len(losses) == 2 and all(0 < loss < 20 for loss in losses)
+
+
+def test_the_risk_of_speech_counts_wrong_characters(tones, monkeypatch):
+    task = SpeechTask(
+        load_config(CONFIG, [*TINY, "loss.risk=0.5", "loss.diagonality=0"]), tones, CONFIG.parent
+    )
+    batch = task.make(0, 0, task.plan(0)[0])
+    place = int(batch.token_lengths.argmax())
+    tokens = batch.tokens[place, : batch.token_lengths[place]].tolist()
+    cost = task._cost(batch)
+    assert cost(place, tokens) == 0
+    other = max({*tokens} - {tokens[0]})  # a letter
+    assert cost(place, [other, *tokens[1:]]) == 1 and cost(place, []) == len(tokens)
+    found = task.loss(batch, 0)
+    attention = 0.5 * found.parts["cross_entropy"] + 0.5 * found.parts["risk"]
+    share = task.config.loss.ctc
+    wanted = (1 - share) * attention + share * found.parts["ctc"]
+    torch.testing.assert_close(found.total, wanted)
+    assert found.parts["risk"] > 0.5  # of a model that babbles
+    monkeypatch.setattr("asr.training.speech.expected_errors", lambda *_: torch.tensor(7.0))
+    count = int(batch.token_lengths.sum()) + len(batch.token_lengths)  # with each <eos>
+    assert task.loss(batch, 0).parts["risk"] == pytest.approx(7 / count)
 
 
 def test_training_stops_when_patience_is_out(tones, tmp_path):
