@@ -36,7 +36,6 @@ def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[
     data = data or config_file.parent
     if isinstance(config, SpeechConfig) and not (folder / "config.json").exists():
         _check_manifests(config, data)
-    write_json(folder / "config.json", to_table(config))
     arguments = (config, folder, data, config_file.parent)
     run_in_processes(config.training.processes, _run_here, *arguments)
     return folder / "model"
@@ -60,6 +59,8 @@ def _check_manifests(config: SpeechConfig, data: Path) -> None:
 def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> None:
     """Train in this process; the first one finishes the model."""
     task = _make_task(config, data, config_folder)
+    if rank() == 0:  # not before: the data were there
+        write_json(folder / "config.json", to_table(config))
     progress = train(task, config.training, folder, config.seed)
     if rank() == 0:
         _finish(task, progress, folder)

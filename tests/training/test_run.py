@@ -118,6 +118,10 @@ def test_data_is_checked_before_training(tones, tmp_path):
     (tones / "broken.jsonl").write_text("\n".join([*lines, json.dumps(broken)]) + "\n")
     with pytest.raises(UserError, match=r"1 problem[\s\S]*lost\.flac"):
         run(CONFIG, tmp_path / "run", tones, ['data.train=[{manifest="broken.jsonl"}]'])
+    words = RECIPES / "fra_eng" / "words.toml"
+    with pytest.raises(UserError, match=r"none\.tsv: cannot read"):
+        run(words, tmp_path / "run", None, ["data.train=none.tsv"])
+    assert not list((tmp_path / "run").iterdir())  # so that the next try is looked at as this one
 
 
 @pytest.mark.parametrize(
