@@ -49,6 +49,10 @@ class MultiHeadAttention(Attention):
         self.key = nn.Linear(annotation_size, shared * head_size, bias=False)
         self.value = nn.Linear(annotation_size, shared * head_size, bias=False)
         self.output = nn.Linear(heads * head_size, annotation_size, bias=False)
+        # Torch's own beginning would shrink what goes through two of them to a third, and what a
+        # head is asked with likewise: its weights would stay flat for long.
+        for layer in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(layer.weight)
 
     def prepare(self, annotations: Annotations) -> Memory:
         """Make the heads' keys and values: annotations (B, T, E) → memory, keys (B, K, T, A + D).

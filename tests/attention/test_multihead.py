@@ -59,6 +59,16 @@ def test_agrees_with_torch_s_multi_head_module_and_its_mean_weights():
 
 
 @GROUPS
+def test_a_context_begins_as_large_as_the_annotation_that_it_is_of(shared):
+    torch.manual_seed(0)
+    attention = build_attention("additive", 64, 64, 64, HEADS, shared)
+    annotations = Annotations(torch.randn(50, 1, 64), torch.ones(50, 1, dtype=torch.bool))
+    memory = attention.prepare(annotations)
+    context, _ = attention(torch.randn(50, 1, 64), memory, attention.start(memory, 1))
+    assert 0.7 < context.std() / annotations.values.std() < 1.4
+
+
+@GROUPS
 @pytest.mark.parametrize("kind", ["additive", "coverage", "linear", "local"])
 def test_each_head_is_the_mechanism_on_its_own_projections(kind, shared):
     attention, annotations, query = (
