@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: shown as one line, never as a traceback."""
+"""Errors that are the user's to mend: one line and an exit status, never a traceback."""
 
 from __future__ import annotations
 

@@ -21,10 +21,9 @@ from asr.models.seq2seq import SpeechModel, TranslationModel
 from asr.search.beam import beam_search
 from asr.search.hypothesis import Hypothesis, take
 from asr.search.settings import BeamSettings
-from asr.training.cross_entropy import cross_entropy
-from asr.training.sequences import PADDING, pad, shift
+from asr.training.sequences import PADDING, pad, shift, token_loss
 
-Cost = Callable[[int, list[int]], float]  # place of an utterance, a text's tokens → its errors
+Cost = Callable[[list[int], list[int]], float]  # tokens wanted, tokens of a text → its errors
 
 
 class Texts(NamedTuple):
@@ -41,13 +40,15 @@ def expected_errors(
     memory: Memory,
     remember: Callable[[], Memory],
     limits: Tensor,
+    wanted: Sequence[list[int]],
     cost: Cost,
     beam: int,
 ) -> Tensor:
     """Return a number with the value and the gradient of the risk, summed over a batch.
 
     memory: of the B utterances, with gradients. remember: makes one to search in, called while
-    dropout and gradients are off. limits: (B,) long, most tokens of each text. beam: its size.
+    dropout and gradients are off. limits: (B,) long, most tokens of each text. wanted: the
+    references' tokens. beam: its size.
     """
     model.eval()
     try:
@@ -56,18 +57,18 @@ def expected_errors(
             found = beam_search(model.decoder, remember(), limits, settings, best=beam)
     finally:
         model.train()
-    texts = weigh(found, cost)
+    texts = weigh(found, wanted, cost)
     slope = _weighted_sum(model.decoder, memory, texts)
     return slope + (texts.risk - slope).detach()
 
 
-def weigh(found: Sequence[Sequence[Hypothesis]], cost: Cost) -> Texts:
+def weigh(found: Sequence[Sequence[Hypothesis]], wanted: Sequence[list[int]], cost: Cost) -> Texts:
     """Weigh the texts of each utterance by Q_k (R − c_k): above 0 are those better than most."""
     tokens: list[list[int]] = []
     utterances: list[int] = []
     weights, risk = [], 0.0
-    for place, texts in enumerate(found):
-        costs = torch.tensor([cost(place, text.tokens) for text in texts])
+    for place, (texts, reference) in enumerate(zip(found, wanted, strict=True)):
+        costs = torch.tensor([cost(reference, text.tokens) for text in texts])
         shares = torch.tensor([text.log_probability for text in texts]).softmax(0)
         expected = (shares * costs).sum()
         tokens += [text.tokens for text in texts]
@@ -82,13 +83,5 @@ def _weighted_sum(decoder: Decoder, memory: Memory, texts: Texts) -> Tensor:
     device = memory.values.device
     previous, expected = shift(*(each.to(device) for each in pad(texts.tokens)))
     output = decoder(previous, take(memory, texts.utterances.to(device)))
-    places = (expected != PADDING).flatten().nonzero()[:, 0]  # (N,), those that are no padding
-    weights = texts.weights.to(device)[:, None].expand_as(expected).flatten()[places]
-    mean = cross_entropy(
-        output.readout.flatten(0, 1).index_select(0, places),
-        output.matrix,
-        output.bias,
-        expected.flatten()[places],
-        weights=weights,
-    ).loss
-    return mean * len(places)
+    mean = token_loss(output, expected, weights=texts.weights.to(device)).loss
+    return mean * (expected != PADDING).sum()

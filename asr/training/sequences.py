@@ -12,7 +12,7 @@ from asr.attention.contract import Memory
 from asr.models.decoder import Decoder, DecoderOutput
 from asr.text.vocabulary import BLANK, EOS
 from asr.training.config import LossSettings
-from asr.training.cross_entropy import cross_entropy
+from asr.training.cross_entropy import Outcome, cross_entropy
 
 PADDING = -100  # a target that no loss counts
 
@@ -24,6 +24,11 @@ def pad(sequences: Sequence[Sequence[int]], value: int = BLANK) -> tuple[Tensor,
     for row, each in zip(padded, sequences, strict=True):
         row[: len(each)] = torch.tensor(each, dtype=torch.long)
     return padded, lengths
+
+
+def unpad(tokens: Tensor, lengths: Tensor) -> list[list[int]]:
+    """Take padded tokens (B, U) of lengths (B,) apart again."""
+    return [row[:length] for row, length in zip(tokens.tolist(), lengths.tolist(), strict=True)]
 
 
 def shift(targets: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,6 +63,31 @@ def decode_with_sampling(
     return _forward(decoder, torch.cat([previous[:, :1], mixed], dim=1), memory)
 
 
+def token_loss(
+    output: DecoderOutput,
+    expected: Tensor,
+    label_smoothing: float = 0.0,
+    consistency: float = 0.0,
+    weights: Tensor | None = None,
+) -> Outcome:
+    """Cross-entropy of expected tokens (B, U), PADDING left out; see `cross_entropy`.
+
+    weights: (B,), of each sequence, by which the losses of its tokens are multiplied.
+    """
+    places = (expected != PADDING).flatten().nonzero()[:, 0]  # (N,), those that are no padding
+    if weights is not None:
+        weights = weights[:, None].expand_as(expected).flatten()[places]
+    return cross_entropy(
+        output.readout.flatten(0, 1).index_select(0, places),
+        output.matrix,
+        output.bias,
+        expected.flatten()[places],
+        label_smoothing,
+        consistency,
+        weights,
+    )
+
+
 def sequence_loss(
     output: DecoderOutput, expected: Tensor, lengths: Tensor, settings: LossSettings, step: int
 ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -68,14 +98,8 @@ def sequence_loss(
     Returns the sum, and its parts by name for the log.
     """
     steps = expected != PADDING
-    places = steps.flatten().nonzero()[:, 0]  # (N,), those that are no padding
-    per_token, inconsistency, right = cross_entropy(
-        output.readout.flatten(0, 1).index_select(0, places),
-        output.matrix,
-        output.bias,
-        expected.flatten()[places],
-        settings.label_smoothing,
-        settings.consistency,
+    per_token, inconsistency, right = token_loss(
+        output, expected, settings.label_smoothing, settings.consistency
     )
     parts = {"cross_entropy": per_token - settings.consistency * inconsistency}
     if settings.consistency:
@@ -92,7 +116,7 @@ def sequence_loss(
         left = 1 - step / settings.diagonality_steps
         parts["diagonality"] = penalties.diagonality_penalty(output.weights, steps, lengths)
         penalty = penalty + settings.diagonality * left * parts["diagonality"]
-    parts["accuracy"] = right / max(1, len(places))
+    parts["accuracy"] = right / steps.sum().clamp_min(1)
     return per_token + penalty, parts
 
 

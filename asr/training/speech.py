@@ -25,8 +25,8 @@ from asr.settings import to_table
 from asr.training.config import SpeechConfig
 from asr.training.device import choose_device, products
 from asr.training.loop import Losses, Validation
-from asr.training.risk import Cost, expected_errors
-from asr.training.sequences import PADDING, decode_with_sampling, sequence_loss, shift
+from asr.training.risk import expected_errors
+from asr.training.sequences import PADDING, decode_with_sampling, sequence_loss, shift, unpad
 from asr.training.speech_data import SpeechBatch, SpeechData
 
 WHOLE = 1000.0  # WER counts first; CER, at most a few hundred per cent, decides between equals
@@ -90,7 +90,8 @@ class SpeechTask:
                     memory,
                     lambda: self._remember(features, frames, batch)[1],
                     step_limits(batch.lengths / SAMPLE_RATE),
-                    self._cost(batch),
+                    unpad(batch.tokens, batch.token_lengths),
+                    self._wrong,
                     settings.risk_beam,
                 )
                 parts["risk"] = errors / int((expected != PADDING).sum())
@@ -108,12 +109,10 @@ class SpeechTask:
         annotations = self.model.encoder(features, frames)
         return annotations, self.model.decoder.prepare(self._without_silence(annotations, batch))
 
-    def _cost(self, batch: SpeechBatch) -> Cost:
+    def _wrong(self, wanted: list[int], said: list[int]) -> float:
         """How many characters of a text are wrong."""
-        lengths, decode = batch.token_lengths.tolist(), self.data.vocabulary.decode
-        wanted = [row[:length] for row, length in zip(batch.tokens.tolist(), lengths, strict=True)]
-        texts = [decode(tokens) for tokens in wanted]
-        return lambda place, tokens: count_characters(texts[place], decode(tokens)).errors
+        decode = self.data.vocabulary.decode
+        return count_characters(decode(wanted), decode(said)).errors
 
     def validate(self, step: int, folder: Path) -> Validation:
         """Decode the dev utterances greedily, by attention and by CTC; count errors, look at

@@ -24,8 +24,8 @@ from asr.text.vocabulary import EOS
 from asr.training.config import TranslationConfig
 from asr.training.device import choose_device, products
 from asr.training.loop import Losses, Validation, tell
-from asr.training.risk import Cost, expected_errors
-from asr.training.sequences import decode_with_sampling, sequence_loss, shift
+from asr.training.risk import expected_errors
+from asr.training.sequences import decode_with_sampling, sequence_loss, shift, unpad
 from asr.training.translation_data import TextBatch, TranslationData
 
 VALIDATION_SENTENCES: Final = 128  # decoded at once
@@ -77,7 +77,8 @@ class TranslationTask:
                     memory,
                     lambda: self._remember(batch),
                     most_target_tokens(batch.source_lengths),
-                    self._cost(batch),
+                    unpad(batch.tokens, batch.token_lengths),
+                    self._missed,
                     settings.risk_beam,
                 )
                 parts["risk"] = errors / amount
@@ -89,17 +90,10 @@ class TranslationTask:
         annotations = self.model.encoder(batch.source, batch.source_lengths)
         return self.model.decoder.prepare(annotations)
 
-    def _cost(self, batch: TextBatch) -> Cost:
+    def _missed(self, wanted: list[int], said: list[int]) -> float:
         """What of a reference's tokens a translation misses: 1 − BLEU, times their number."""
-        lengths: list[int] = batch.token_lengths.tolist()
-        wanted = [row[:length] for row, length in zip(batch.tokens.tolist(), lengths, strict=True)]
-        texts = [self.target.decode(tokens) for tokens in wanted]
-
-        def cost(place: int, tokens: list[int]) -> float:
-            missed = 1 - sentence_bleu(texts[place], self.target.decode(tokens)) / 100
-            return missed * (lengths[place] + 1)
-
-        return cost
+        found = sentence_bleu(self.target.decode(wanted), self.target.decode(said)) / 100
+        return (1 - found) * (len(wanted) + 1)
 
     # what has been learnt
 

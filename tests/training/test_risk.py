@@ -16,9 +16,11 @@ from asr.search.hypothesis import Hypothesis
 from asr.text.vocabulary import EOS
 from asr.training.config import LossSettings
 from asr.training.risk import expected_errors, weigh
+from asr.training.sequences import unpad
 
 BEAM = 3
 LIMITS = torch.tensor([4, 6])
+WANTED = [[0], [1]]  # of each utterance its place, for the costs to know it by
 
 
 def model(dropout: float = 0.0) -> TranslationModel:
@@ -39,9 +41,9 @@ def remember(made: TranslationModel):
     return made.decoder.prepare(made.encoder(tokens, torch.tensor([4, 3])))
 
 
-def cost(place: int, tokens: list[int]) -> float:
+def cost(wanted: list[int], tokens: list[int]) -> float:
     """Anything that tells texts apart."""
-    return abs(sum(tokens) - 9 - 4 * place) + 0.3 * len(tokens)
+    return abs(sum(tokens) - 9 - 4 * wanted[0]) + 0.3 * len(tokens)
 
 
 def log_probability(made: TranslationModel, place: int, tokens: list[int]) -> Tensor:
@@ -64,7 +66,7 @@ def text(tokens: list[int], log_probability: float) -> Hypothesis:
 def test_texts_are_weighed_by_how_much_better_than_expected_they_are():
     shares = torch.tensor([0.75, 0.25]).log().tolist()
     found = [[text([1], shares[0]), text([2, 3], shares[1])], [text([], -7.0)]]
-    given = weigh(found, lambda place, tokens: 4.0 * len(tokens) + place)
+    given = weigh(found, WANTED, lambda wanted, tokens: 4.0 * len(tokens) + wanted[0])
     assert given.tokens == [[1], [2, 3], []] and given.utterances.tolist() == [0, 0, 1]
     assert given.risk == pytest.approx(0.75 * 4 + 0.25 * 8 + 1)
     assert given.weights.tolist() == pytest.approx([0.75, -0.75, 0.0])  # R = 5 and 1
@@ -73,17 +75,19 @@ def test_texts_are_weighed_by_how_much_better_than_expected_they_are():
 def test_value_and_gradient_are_those_of_the_risk():
     made, asked = model(), []
 
-    def noted(place: int, tokens: list[int]) -> float:
-        asked.append((place, tokens))
-        return cost(place, tokens)
+    def noted(wanted: list[int], tokens: list[int]) -> float:
+        asked.append((wanted[0], tokens))
+        return cost(wanted, tokens)
 
-    found = expected_errors(made, remember(made), lambda: remember(made), LIMITS, noted, BEAM)
+    found = expected_errors(
+        made, remember(made), lambda: remember(made), LIMITS, WANTED, noted, BEAM
+    )
     wanted = torch.zeros((), dtype=torch.float64)
     for place in (0, 1):
         texts = [tokens for where, tokens in asked if where == place]
         assert len(texts) == BEAM and len({len(each) for each in texts}) > 1
         shares = torch.stack([log_probability(made, place, each) for each in texts]).softmax(0)
-        wanted = wanted + (shares * torch.tensor([cost(place, each) for each in texts])).sum()
+        wanted = wanted + (shares * torch.tensor([cost([place], each) for each in texts])).sum()
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)  # shares are in float32
     parameters = list(made.parameters())
     gradients = torch.autograd.grad(3 * found, parameters)
@@ -100,21 +104,23 @@ def test_the_search_is_without_dropout_and_leaves_it_on():
         return remember(made)
 
     memory = remember(made)
-    expected_errors(made, memory, calm, LIMITS, cost, BEAM)
+    expected_errors(made, memory, calm, LIMITS, WANTED, cost, BEAM)
     assert made.training and torch.is_grad_enabled()
     with pytest.raises(ZeroDivisionError):
-        expected_errors(made, memory, lambda: 1 / 0, LIMITS, cost, BEAM)
+        expected_errors(made, memory, lambda: 1 / 0, LIMITS, WANTED, cost, BEAM)
     assert made.training
 
 
 def test_translation_counts_the_bleu_that_is_missed(tmp_path):
     made = task(tmp_path)
     batch = made.make(0, 0, [0, 3, 4])
-    counted = made._cost(batch)
     right = made.target.encode("je suis chez moi .")
-    assert counted(1, right) == pytest.approx(0)
-    assert counted(1, right[:3]) == pytest.approx(6 * (1 - 0.5134), abs=1e-3)  # e^(1 − 5/3)
-    assert counted(1, made.target.encode("va chez toi !")) > 4
+    assert unpad(batch.tokens, batch.token_lengths)[1] == right
+    assert made._missed(right, right) == pytest.approx(0)
+    assert made._missed(right, right[:3]) == pytest.approx(
+        6 * (1 - 0.5134), abs=1e-3
+    )  # e^(1 − 5/3)
+    assert made._missed(right, made.target.encode("va chez toi !")) > 4
     plain = made.loss(batch, 0)
     made.config = replace(made.config, loss=replace(made.config.loss, risk=0.25, risk_beam=2))
     found = made.loss(batch, 0)

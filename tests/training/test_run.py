@@ -149,10 +149,10 @@ def test_the_risk_of_speech_counts_wrong_characters(tones, monkeypatch):
     batch = task.make(0, 0, task.plan(0)[0])
     place = int(batch.token_lengths.argmax())
     tokens = batch.tokens[place, : batch.token_lengths[place]].tolist()
-    cost = task._cost(batch)
-    assert cost(place, tokens) == 0
+    wrong = task._wrong
+    assert wrong(tokens, tokens) == 0
     other = max({*tokens} - {tokens[0]})  # a letter
-    assert cost(place, [other, *tokens[1:]]) == 1 and cost(place, []) == len(tokens)
+    assert wrong(tokens, [other, *tokens[1:]]) == 1 and wrong(tokens, []) == len(tokens)
     found = task.loss(batch, 0)
     attention = 0.5 * found.parts["cross_entropy"] + 0.5 * found.parts["risk"]
     share = task.config.loss.ctc
