@@ -22,17 +22,26 @@ _HERTZ_PER_MEL = 200 / 3
 _BREAK_HERTZ = 1000.0
 _BREAK_MELS = _BREAK_HERTZ / _HERTZ_PER_MEL
 _LOG_STEP = math.log(6.4) / 27
+_HIGHEST_FORMANT = 4800.0  # Hz; above it a warped frequency goes straight to half the rate
 _SMALLEST_DEVIATION = 1e-5  # a filter that never varies is centred, not blown up
 
 
-def mel_filters(sample_rate: int, fft_size: int, mels: int) -> Tensor:
+def mel_filters(sample_rate: int, fft_size: int, mels: int, warps: Tensor | None = None) -> Tensor:
     """Triangular filters on Slaney's mel scale from 0 Hz to half the rate, each of unit area.
 
     Equal to `librosa.filters.mel(sr=…, n_fft=…, n_mels=…, htk=False, norm="slaney")`, whose import
     takes longer than everything else here together.
 
+    Args:
+        sample_rate: in Hz.
+        fft_size: even.
+        mels: number of filters.
+        warps: (B,), factors of frequency, near 1. Filters at so many times their frequency hear a
+            voice as if its vocal tract were as many times longer (Jaitly and Hinton 2013, "Vocal
+            Tract Length Perturbation (VTLP) improves speech recognition"). None leaves all as is.
+
     Returns:
-        (mels, fft_size // 2 + 1) float32.
+        (mels, fft_size // 2 + 1) float32, or with warps (B, mels, fft_size // 2 + 1).
     """
     bins = torch.linspace(0, sample_rate / 2, fft_size // 2 + 1, dtype=torch.float64)
     highest = _BREAK_MELS + math.log(sample_rate / 2 / _BREAK_HERTZ) / _LOG_STEP
@@ -42,11 +51,20 @@ def mel_filters(sample_rate: int, fft_size: int, mels: int) -> Tensor:
         scale * _HERTZ_PER_MEL,
         _BREAK_HERTZ * torch.exp(_LOG_STEP * (scale - _BREAK_MELS)),
     )
-    left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
+    if warps is not None:
+        corners = _warp(corners, warps.double()[:, None], sample_rate / 2)
+    left, centre, right = (corners[..., at : at + mels, None] for at in range(3))
     rising = (bins - left) / (centre - left)
     falling = (right - bins) / (right - centre)
     triangles = torch.minimum(rising, falling).clamp(min=0)
     return (triangles * 2 / (right - left)).float()
+
+
+def _warp(hertz: Tensor, warps: Tensor, highest: float) -> Tensor:
+    """Multiply frequencies below the highest formant; 0 and `highest` Hz stay where they are."""
+    knee = _HIGHEST_FORMANT * warps.clamp(max=1)  # as warped
+    slope = (highest - knee) / (highest - knee / warps)
+    return torch.where(hertz * warps <= knee, hertz * warps, highest - slope * (highest - hertz))
 
 
 class LogMel(nn.Module):
@@ -94,12 +112,15 @@ class LogMel(nn.Module):
         whole = torch.div(lengths - self.window_size, self.hop_size, rounding_mode="floor") + 1
         return whole.clamp(min=0)
 
-    def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, samples: Tensor, lengths: Tensor, warps: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Features of a padded batch.
 
         Args:
             samples: (B, S), nominally in [-1, 1]; beyond its length an utterance is ignored.
             lengths: (B,) in samples.
+            warps: (B,), of each utterance's filters; see `mel_filters`.
 
         Returns:
             Features (B, F, mels) float32, zero beyond an utterance's last frame, and its number of
@@ -113,7 +134,10 @@ class LogMel(nn.Module):
             frames = samples.float().unfold(1, self.window_size, self.hop_size)  # (B, F, window)
             spectrum = torch.fft.rfft(frames * self.window, n=self.fft_size)
             power = torch.view_as_real(spectrum).square().sum(-1)  # (B, F, bins)
-            features = (power @ self.filters.T).clamp(min=self.floor).log()
+            filters = self.filters
+            if warps is not None:
+                filters = mel_filters(self.sample_rate, self.fft_size, self.mels, warps).to(filters)
+            features = (power @ filters.mT).clamp(min=self.floor).log()
         return features.masked_fill(~_within(features, frame_lengths), 0.0), frame_lengths
 
 

@@ -147,6 +147,7 @@ class AugmentSettings:
     """What is done to training audio; see `asr.audio.augment`. Shares are of the utterances."""
 
     speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
+    tract_lengths: tuple[float, ...] = (1.0, 1.0)  # shortest, longest; see `mel_filters`
     gain_db: float = 6.0
     noise_share: float = 0.0
     noise_snr_db: tuple[float, ...] = (5.0, 25.0)  # lowest, highest
@@ -158,6 +159,14 @@ class AugmentSettings:
     frequency_masks: int = 2
     frequency_width: int = 20
     after_step: int = 0  # SpecAugment begins here
+
+    def __post_init__(self) -> None:
+        tract = self.tract_lengths
+        if len(tract) != 2 or not 0.5 <= tract[0] <= tract[1] <= 1.5:
+            raise UserError(
+                f"augment.tract_lengths {list(tract)}: wanted shortest and longest, 0.5 to 1.5, "
+                "for instance [0.9, 1.1]"
+            )
 
 
 @dataclass(frozen=True)

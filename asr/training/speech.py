@@ -186,7 +186,7 @@ class SpeechTask:
         )
 
     def _normalised_features(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
-        features, frames = self.features(batch.samples, batch.lengths)
+        features, frames = self.features(batch.samples, batch.lengths, batch.warps)
         return self.normalizer(features, frames), frames
 
     def _spec_augment(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:

@@ -40,7 +40,8 @@ class SpeechBatch(NamedTuple):
     """samples: (B, S). lengths: (B,) samples. tokens: (B, U). token_lengths: (B,).
 
     speech: (B, F) bool, True where there is speech; None where no silence mask is asked for.
-    seed: of what is drawn at random on the device.
+    seed: of what is drawn at random on the device. warps: (B,), vocal tracts as they are heard,
+        times what they are; None where no other length is asked for.
     """
 
     samples: Tensor
@@ -49,6 +50,7 @@ class SpeechBatch(NamedTuple):
     token_lengths: Tensor
     speech: Tensor | None
     seed: int
+    warps: Tensor | None = None
 
     def to(self, device: torch.device) -> SpeechBatch:
         """Move all tensors to a device."""
@@ -58,6 +60,7 @@ class SpeechBatch(NamedTuple):
             tokens=self.tokens.to(device, non_blocking=True),
             token_lengths=self.token_lengths.to(device, non_blocking=True),
             speech=None if self.speech is None else self.speech.to(device, non_blocking=True),
+            warps=None if self.warps is None else self.warps.to(device, non_blocking=True),
         )
 
 
@@ -128,7 +131,12 @@ class SpeechData:
         random = np.random.default_rng((self.config.seed, epoch, position))
         heard = [self._hear(self.examples[index], random) for index in indices]
         tokens = [self.examples[index].tokens for index in indices]
-        return self._collate(heard, tokens, seed=int(random.integers(2**62)))
+        batch = self._collate(heard, tokens, seed=int(random.integers(2**62)))
+        shortest, longest = self.config.augment.tract_lengths
+        if shortest == longest == 1:
+            return batch
+        warps = random.uniform(shortest, longest, len(indices))
+        return batch._replace(warps=torch.from_numpy(warps))
 
     def dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
         """Yield the dev utterances, from short to long, with their audio as it is."""

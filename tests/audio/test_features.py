@@ -28,6 +28,46 @@ def test_filters_are_those_of_librosa(rate, size, mels):
     assert np.allclose(mel_filters(rate, size, mels).numpy(), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("warp", [0.8, 0.95, 1.0, 1.2])
+def test_warped_filters_hear_a_tone_of_so_many_times_the_frequency(warp):
+    features = LogMel()
+    seconds = torch.arange(8000) / 16_000
+    tones = torch.stack([torch.sin(2 * torch.pi * hertz * seconds) for hertz in (1000, 3000)])
+    high = torch.stack([torch.sin(2 * torch.pi * hertz * warp * seconds) for hertz in (1000, 3000)])
+    lengths = torch.tensor([8000, 8000])
+    plain, _ = features(tones, lengths)
+    heard, _ = features(high, lengths, torch.tensor([warp, warp]))
+    assert torch.equal(heard.mean(1).argmax(1), plain.mean(1).argmax(1))
+    if warp == 1:
+        assert torch.equal(heard, plain)
+    else:
+        assert not torch.equal(
+            heard.mean(1).argmax(1), features(high, lengths)[0].mean(1).argmax(1)
+        )
+
+
+def warped(hertz, warp):
+    """Equation of Jaitly and Hinton 2013, for 16 kHz."""
+    knee = 4800 * min(warp, 1) / warp
+    if hertz <= knee:
+        return hertz * warp
+    return 8000 - (8000 - 4800 * min(warp, 1)) / (8000 - knee) * (8000 - hertz)
+
+
+def test_warped_filters_are_triangles_between_warped_frequencies():
+    warps = [0.8, 1.0, 1.25]
+    straight = librosa_filters.mel_frequencies(82, fmin=0, fmax=8000, htk=False)
+    bins = np.linspace(0, 8000, 257)
+    filters = mel_filters(16_000, 512, 80, torch.tensor(warps))
+    assert filters.shape == (3, 80, 257)
+    for warp, found in zip(warps, filters.numpy(), strict=True):
+        corners = [warped(hertz, warp) for hertz in straight]
+        for at, row in enumerate(found):
+            left, _, right = three = corners[at : at + 3]
+            expected = np.interp(bins, three, [0, 1, 0]) * 2 / (right - left)
+            assert row == pytest.approx(expected, abs=1e-6)
+
+
 def test_log_mel_is_that_of_librosa():
     samples = noise(16_000)
     features, lengths = LogMel()(samples[None], torch.tensor([16_000]))
@@ -56,6 +96,17 @@ def test_only_whole_windows_are_frames(samples, frames):
 def test_frames_come_a_hundred_a_second():
     _, lengths = LogMel()(torch.zeros(1, 160_000), torch.tensor([160_000]))
     assert lengths.item() == pytest.approx(10 * FRAMES_PER_SECOND, abs=3)
+
+
+def test_an_utterance_in_a_batch_is_as_alone_also_when_warped():
+    samples, lengths = batch(4000, 1603)
+    warps = torch.tensor([0.9, 1.1])
+    together, frames = LogMel()(samples, lengths, warps)
+    for row, length in enumerate(lengths.tolist()):
+        alone, _ = LogMel()(
+            samples[row : row + 1, :length], lengths[row : row + 1], warps[row, None]
+        )
+        assert torch.equal(together[row, : frames[row]], alone[0])
 
 
 def test_an_utterance_in_a_batch_is_as_alone():

@@ -263,6 +263,28 @@ def test_rooms_and_telephones_are_heard_and_are_no_noise(tones, tmp_path):
         heard("data.noise=dev.jsonl", "augment.room_share=0.1")
 
 
+def test_vocal_tracts_are_drawn_for_each_utterance_and_in_training_alone(tones):
+    plain, drawn = (
+        SpeechTask(load_config(CONFIG, options), tones, CONFIG.parent)
+        for options in ([], ["augment.tract_lengths=[0.8, 1.25]"])
+    )
+    batch = drawn.make(0, 0, [0, 1, 2])
+    assert torch.equal(batch.samples, plain.make(0, 0, [0, 1, 2]).samples)
+    assert batch.warps is not None and len(set(batch.warps.tolist())) == 3
+    assert torch.equal(batch.warps, drawn.make(0, 0, [0, 1, 2]).warps)
+    assert ((batch.warps >= 0.8) & (batch.warps <= 1.25)).all()
+    plain.model.eval()
+    assert plain.loss(batch, 0).total != plain.loss(batch._replace(warps=None), 0).total
+    assert plain.make(0, 0, [0]).warps is None
+    assert all(batch.warps is None for _, batch in drawn.data.dev_batches())
+
+
+@pytest.mark.parametrize("lengths", ["[1.1, 0.9]", "[0.9]", "[0.1, 1.0]", "[1.0, 2.0]"])
+def test_vocal_tracts_that_nobody_has_are_refused(lengths):
+    with pytest.raises(UserError, match=r"tract_lengths .*wanted shortest and longest"):
+        load_config(CONFIG, [f"augment.tract_lengths={lengths}"])
+
+
 SPEECH_RECIPES = sorted(
     path for path in RECIPES.glob("librispeech/*.toml") if load_config(path).task == "speech"
 )
