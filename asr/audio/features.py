@@ -120,7 +120,7 @@ class LogMel(nn.Module):
         Args:
             samples: (B, S), nominally in [-1, 1]; beyond its length an utterance is ignored.
             lengths: (B,) in samples.
-            warps: (B,), of each utterance's filters; see `mel_filters`.
+            warps: (B,), of each utterance's filters, on the CPU; see `mel_filters`.
 
         Returns:
             Features (B, F, mels) float32, zero beyond an utterance's last frame, and its number of

@@ -41,7 +41,7 @@ class SpeechBatch(NamedTuple):
 
     speech: (B, F) bool, True where there is speech; None where no silence mask is asked for.
     seed: of what is drawn at random on the device. warps: (B,), vocal tracts as they are heard,
-        times what they are; None where no other length is asked for.
+        times what they are, always on the CPU; None where no other length is asked for.
     """
 
     samples: Tensor
@@ -53,14 +53,13 @@ class SpeechBatch(NamedTuple):
     warps: Tensor | None = None
 
     def to(self, device: torch.device) -> SpeechBatch:
-        """Move all tensors to a device."""
+        """Move all tensors but warps to a device."""
         return self._replace(
             samples=self.samples.to(device, non_blocking=True),
             lengths=self.lengths.to(device, non_blocking=True),
             tokens=self.tokens.to(device, non_blocking=True),
             token_lengths=self.token_lengths.to(device, non_blocking=True),
             speech=None if self.speech is None else self.speech.to(device, non_blocking=True),
-            warps=None if self.warps is None else self.warps.to(device, non_blocking=True),
         )
 
 

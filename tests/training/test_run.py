@@ -272,6 +272,7 @@ def test_vocal_tracts_are_drawn_for_each_utterance_and_in_training_alone(tones):
     assert torch.equal(batch.samples, plain.make(0, 0, [0, 1, 2]).samples)
     assert batch.warps is not None and len(set(batch.warps.tolist())) == 3
     assert torch.equal(batch.warps, drawn.make(0, 0, [0, 1, 2]).warps)
+    assert batch.to(torch.device("meta")).warps is batch.warps  # filters are made on the CPU
     assert ((batch.warps >= 0.8) & (batch.warps <= 1.25)).all()
     plain.model.eval()
     assert plain.loss(batch, 0).total != plain.loss(batch._replace(warps=None), 0).total
