@@ -89,6 +89,12 @@ def _prepare_folder(given: argparse.Namespace) -> int:
     return run_folder(given.audio, given.manifest)
 
 
+def _prepare_pseudo_labels(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_pseudo_labels
+
+    return run_pseudo_labels(given.transcripts, given.folder, given.keep)
+
+
 def _prepare_check(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_check
 
@@ -118,6 +124,7 @@ _COMMANDS = {
     "score": _score,
     "prepare_librispeech": _prepare_librispeech,
     "prepare_folder": _prepare_folder,
+    "prepare_pseudo_labels": _prepare_pseudo_labels,
     "prepare_check": _prepare_check,
     "translate": _translate,
 }

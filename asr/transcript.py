@@ -112,15 +112,26 @@ class Transcript:
         return joined
 
     def record(self) -> dict[str, Any]:
-        """Return what goes into JSON: path, text, duration, log_probability, stop_reason, words."""
+        """Return what goes into JSON: of the recording, of its segments, and of its words."""
         return {
             "path": self.path,
             "text": self.text,
             "duration": round(self.duration, 3),
             "log_probability": round(self.log_probability, 3),
             "stop_reason": self.stop_reason,
+            "segments": [_segment_record(segment) for segment in self.segments],
             "words": [_word_record(word) for word in self.words],
         }
+
+
+def _segment_record(segment: Segment) -> dict[str, Any]:
+    return {
+        "start": round(segment.start, 3),
+        "end": round(segment.end, 3),
+        "text": segment.text,
+        "log_probability": round(segment.log_probability, 3),
+        "stop_reason": segment.stop_reason,
+    }
 
 
 def _word_record(word: Span) -> dict[str, Any]:

@@ -25,9 +25,11 @@ from asr.decoding import LoadedModel
 from asr.errors import UserError
 from asr.models.seq2seq import build_translation_model
 from asr.pieces import Piece, whole
+from asr.render.subtitles import Span
 from asr.settings import to_table
 from asr.text.vocabulary import EOS
 from asr.training.config import load_config
+from asr.transcript import Segment
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 WORDS = RECIPES / "fra_eng" / "words.toml"
@@ -409,11 +411,65 @@ def test_more_hours_hold_the_fewer_and_are_as_many_as_asked_for():
         hours.first_hours(corpora, 5)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "some"])
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "some", "all+self", "0+self"])
 def test_no_amount_of_speech(text):
     with pytest.raises(ValueError):
         hours.amount(text)
-    assert [hours.amount(each) for each in ("0.5", "all", "synthetic")]
+    assert [hours.amount(each) for each in ("0.5", "all", "synthetic", "0.5+self")]
+
+
+def hours_of(corpora: list[list[Utterance]]) -> float:
+    return sum(each.duration for corpus in corpora for each in corpus) / 3600
+
+
+def learnt(run: Path) -> list[list[Utterance]]:
+    """What a run was trained on, by corpus."""
+    config = json.loads((run / "config.json").read_text("utf-8"))
+    return [read_manifest(each["manifest"]) for each in config["data"]["train"]]
+
+
+def test_a_model_of_few_hours_labels_the_rest(tones, tmp_path, monkeypatch, capsys):
+    train = read_manifest(tones / "train.jsonl")
+    (tmp_path / "report.txt").write_text(read_manifest(tones / "dev.jsonl")[0].id, "utf-8")
+    monkeypatch.setattr(hours, "REPORT", tmp_path / "report.txt")
+    heard = []
+
+    def write_down(loaded, pieces, decoding):
+        """Be surer of each piece than of the one before it; the first does not end."""
+        heard.append(len(pieces))
+        nothing = (), np.zeros((1, 1), np.float32)
+        ends = ["length", *["eos"] * (len(pieces) - 1)]
+        return [
+            Segment(0.0, 2.0, (Span("own", 0.0, 1.0),), *nothing, -1 / (at + 1), end)
+            for at, end in enumerate(ends)
+        ]
+
+    monkeypatch.setattr(hours, "write_down", write_down)
+    halves = train[:16], train[16:]
+    for name, part in zip("ab", halves, strict=True):
+        write_manifest(tones / f"{name}.jsonl", part)
+    corpora = 'data.train=[{manifest="a.jsonl"}, {manifest="b.jsonl", times=0.5}]'
+    asked = [tmp_path, "--data", tones, "--hours", "0.005+self", "--every", 1]
+    asked += [part for each in [corpora, *SMALL] for part in ("--set", each)]
+    start(monkeypatch, hours, *asked)
+    few, more = (learnt(tmp_path / f"{name}-1") for name in ("0.005", "0.005+self"))
+    known = {each.id for corpus in few for each in corpus}
+    rest = [each for each in train if each.id not in known]
+    assert 0 < len(known) < len(train) - 4
+    assert [all_of[: len(part)] for all_of, part in zip(more, few, strict=True)] == few
+    own = [all_of[len(part) :] for all_of, part in zip(more, few, strict=True)]
+    assert all(own) and {each.text for corpus in own for each in corpus} == {"own"}
+    surest = {each.id for each in rest[-round(hours.KEPT * (len(rest) - 1)) :]}
+    assert [{each.id for each in corpus} for corpus in own] == [
+        {each.id for each in half} & surest for half in halves
+    ]
+    assert heard.count(len(rest)) == 1
+    (row,) = rows(tmp_path / "hours.md")[2:]
+    assert row[0] == "0.005+self"
+    assert float(row[1]) == pytest.approx(hours_of(more), abs=0.005)
+    start(monkeypatch, hours, *asked)  # what is finished is neither labelled nor trained again
+    assert heard.count(len(rest)) == 1
+    capsys.readouterr()
 
 
 def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypatch, capsys):

@@ -136,7 +136,11 @@ def test_jsonl_and_json_hold_all(run, model: str, clip: Path, tmp_path: Path) ->
     records = [json.loads(line) for line in lines]
     assert [record["path"] for record in records] == [str(clip), str(FLAC)]
     assert set(records[0]) == {
-        *("path", "text", "duration", "log_probability", "stop_reason", "words")
+        *("path", "text", "duration", "log_probability", "stop_reason", "segments", "words")
+    }
+    (segment,) = records[0]["segments"]
+    assert segment == {"start": 0, "end": records[0]["duration"]} | {
+        name: records[0][name] for name in ("text", "log_probability", "stop_reason")
     }
     assert set(records[0]["words"][0]) == {"word", "start", "end", "confidence"}
     out = tmp_path / "all.json"
@@ -219,7 +223,7 @@ def test_wrong_arguments_are_one_line(run, arguments: list[str], message: str) -
 @pytest.mark.parametrize(
     "command",
     ["transcribe", "align", "train", "evaluate", "score", "translate", "prepare"]
-    + [f"prepare {kind}" for kind in ("librispeech", "folder", "check")],
+    + [f"prepare {kind}" for kind in ("librispeech", "folder", "pseudo-labels", "check")],
 )
 def test_every_command_explains_itself(run, command: str) -> None:
     done = run(*command.split(), "--help")
@@ -317,6 +321,19 @@ def test_score_draws_the_worst(run, tmp_path: Path) -> None:
     hypothesis.write_text("one\n", "utf-8")
     done = run("score", reference, hypothesis)
     assert done.status == 2 and len(done.err.splitlines()) == 1
+
+
+def test_speech_without_a_text_becomes_a_corpus(run, clip: Path, tmp_path: Path) -> None:
+    texts, corpus = tmp_path / "all.jsonl", tmp_path / "corpus"
+    assert run("transcribe", clip, FLAC, "-o", texts).status == 0
+    done = run("prepare", "pseudo-labels", texts, corpus, "--keep", 1)
+    manifest = corpus / "manifest.jsonl"
+    assert done.status == 0 and done.out.startswith(f"{manifest}: 2 utterances, 0.0")
+    said = [json.loads(line)["text"] for line in texts.read_text("utf-8").splitlines()]
+    assert [json.loads(line)["text"] for line in manifest.read_text("utf-8").splitlines()] == said
+    assert run("prepare", "check", manifest).status == 0
+    done = run("prepare", "pseudo-labels", texts, corpus, "--keep", 0)
+    assert done.status == 2 and "wanted above 0" in done.err
 
 
 def test_prepare_folder_then_check(run, clip: Path, tmp_path: Path) -> None:

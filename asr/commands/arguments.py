@@ -199,6 +199,7 @@ def _add_prepare(commands: Any) -> None:
         "Make the manifests that train and evaluate read.",
         """  asr prepare librispeech corpora manifests --subset dev-clean --download
   asr prepare folder my_recordings my.jsonl
+  asr prepare pseudo-labels all.jsonl corpora/mine
   asr prepare check my.jsonl""",
     )
     kinds = parser.add_subparsers(metavar="WHAT", required=True)
@@ -214,6 +215,25 @@ def _add_prepare(commands: Any) -> None:
     folder.add_argument("audio", type=Path, metavar="DIR", help="searched at any depth")
     folder.add_argument("manifest", type=Path, metavar="MANIFEST", help="to write")
     folder.set_defaults(command="prepare_folder")
+
+    labels = add_command(
+        kinds,
+        "pseudo-labels",
+        "of recordings without a text, to train on what was recognised",
+        """Of what `asr transcribe RECORDINGS -o FILE.jsonl` wrote, keep the texts that the model
+was surest of, with their audio: a corpus for `asr train`. No person has looked at these texts.""",
+        "  asr prepare pseudo-labels all.jsonl corpora/mine --keep 0.5",
+    )
+    labels.add_argument("transcripts", type=Path, metavar="TRANSCRIPTS", help="JSON lines")
+    labels.add_argument("folder", type=Path, metavar="DIR", help="to write FLAC and manifest.jsonl")
+    labels.add_argument(
+        "--keep",
+        type=share,
+        default=0.5,
+        metavar="SHARE",
+        help="share of the texts that is kept (default: 0.5)",
+    )
+    labels.set_defaults(command="prepare_pseudo_labels")
 
     check = add_command(
         kinds,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from asr.corpora import check_manifest, folder, librispeech, read_manifest
+from asr.corpora import check_manifest, folder, librispeech, pseudo_labels, read_manifest
 from asr.text.vocabulary import Vocabulary
 
 SHOWN = 5  # recordings without a text that are named
@@ -38,6 +38,16 @@ def run_folder(audio: Path, manifest: Path) -> int:
             f"asr: {len(without_text)} recordings without a .txt file are left out: {named}{more}",
             file=sys.stderr,
         )
+    return 0
+
+
+def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:
+    """Write the audio of the surest transcripts, and print the path of its manifest; return 0.
+
+    Raises:
+        UserError: see `asr.corpora.pseudo_labels.prepare`.
+    """
+    print(_described(pseudo_labels.prepare(transcripts, output, keep)))
     return 0
 
 

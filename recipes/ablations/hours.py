@@ -7,6 +7,10 @@ of its own in RUNS; writes utterances of readers who were not chosen on down, gr
 default search with the package's language model; and writes RUNS/hours.md and RUNS/hours.png.
 Utterances come in an order drawn once, so that what is more holds what is less. Runs that are
 finished are not trained again, one that was stopped is begun anew.
+
+"3+self" is self-training: to 3 hours with their texts comes all the rest of the real speech without
+its own. What the model of these 3 hours makes of it by the default search is taken for its text,
+where that model is surest (`asr.corpora.pseudo_labels`).
 """
 
 from __future__ import annotations
@@ -26,7 +30,9 @@ from runs import once, publish, train
 from spoken import Spoken, error_rates, hear, write_down
 from summary import cell, draw, panels
 
+from asr.commands.output import replacing
 from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
+from asr.corpora.pseudo_labels import Label, surest
 from asr.decoding import DecodingSettings, LoadedModel
 from asr.errors import UserError, exit_status
 from asr.models.checkpoint import LANGUAGE_MODEL
@@ -34,11 +40,16 @@ from asr.recognizer import SHIPPED
 from asr.render.tables import markdown_table
 from asr.search.settings import BeamSettings
 from asr.training.config import ManifestSettings, SpeechConfig, load_config
+from asr.training.loop import tell
 
 CONFIG = Path(__file__).with_name("hours.toml")
 REPORT = Path(__file__).parents[1] / "librispeech" / "dev-report.txt"
 ALL, SYNTHETIC = "all", "synthetic"  # all real speech, and with it the synthetic corpora
+SELF = "+self"  # after a number of hours: the rest of the real speech, with the model's own texts
+KEPT = 0.5  # share of these texts that is trained on
 ORDER = 0  # the seed of the order of utterances: of no run
+Corpora = Sequence[Sequence[Utterance]]  # of config.data.train, one after another
+
 GREEDY = DecodingSettings(BeamSettings(size=1))
 SEARCH = DecodingSettings()
 
@@ -60,9 +71,10 @@ class Scores(NamedTuple):
 def amount(text: str) -> str:
     """Return an amount of speech as it was asked for.
 
-    Raises ValueError when it is neither a number of hours above 0 nor one of the two names.
+    Raises ValueError when it is neither a number of hours above 0, which SELF may follow, nor one
+    of the two names.
     """
-    if text not in (ALL, SYNTHETIC) and not 0 < float(text) < math.inf:
+    if text not in (ALL, SYNTHETIC) and not 0 < float(text.removesuffix(SELF)) < math.inf:
         raise ValueError(text)
     return text
 
@@ -79,7 +91,7 @@ def is_synthetic(corpus: ManifestSettings) -> bool:
     return SYNTHETIC in Path(corpus.manifest).parts
 
 
-def first_hours(corpora: Sequence[Sequence[Utterance]], hours: float) -> list[list[Utterance]]:
+def first_hours(corpora: Corpora, hours: float) -> list[list[Utterance]]:
     """Return of each corpus what lies in so many hours of all, taken in an order drawn once.
 
     Raises UserError when there is less than that.
@@ -97,22 +109,26 @@ def first_hours(corpora: Sequence[Sequence[Utterance]], hours: float) -> list[li
     return kept
 
 
-def write_part(folder: Path, data: Path, config: SpeechConfig, asked: str) -> tuple[str, float]:
-    """Write the manifests of an amount of speech into a folder.
+def read_corpora(data: Path, config: SpeechConfig, synthetic: bool) -> list[list[Utterance]]:
+    """Read what of each corpus is short enough; of synthetic ones nothing unless asked for.
+
+    Raises UserError when a manifest cannot be read.
+    """
+    return [
+        [each for each in read_manifest(data / corpus.manifest) if each.duration <= longest]
+        if synthetic or not is_synthetic(corpus)
+        else []
+        for corpus, longest in ((corpus, config.data.longest) for corpus in config.data.train)
+    ]
+
+
+def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[str, float]:
+    """Write a manifest of each corpus into a folder, those that are empty left out.
 
     Returns what of the recipe it changes, as for `asr train --set`, and the hours of speech.
-
-    Raises UserError when a manifest cannot be read, or there is less speech than that.
     """
-    chosen = [each for each in config.data.train if asked == SYNTHETIC or not is_synthetic(each)]
-    corpora = [
-        [each for each in read_manifest(data / corpus.manifest) if each.duration <= longest]
-        for corpus, longest in ((corpus, config.data.longest) for corpus in chosen)
-    ]
-    if asked not in (ALL, SYNTHETIC):
-        corpora = first_hours(corpora, float(asked))
     entries = []
-    for number, (corpus, kept) in enumerate(zip(chosen, corpora, strict=True)):
+    for number, (corpus, kept) in enumerate(zip(config.data.train, corpora, strict=True)):
         if kept:
             manifest = folder / f"{number}.jsonl"
             write_manifest(manifest, kept)
@@ -122,9 +138,74 @@ def write_part(folder: Path, data: Path, config: SpeechConfig, asked: str) -> tu
     return f"data.train=[{', '.join(entries)}]", hours
 
 
+def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Utterance]]:
+    """Return the utterances whose texts a model is surest of, with these texts.
+
+    file: holds what the model says of all of them, or is now written.
+    """
+    pairs = [(number, each) for number, corpus in enumerate(corpora) for each in corpus]
+    if not file.exists():
+        tell(f"{file}: {len(pairs)} utterances are transcribed")
+        heard = hear([utterance for _, utterance in pairs])
+        segments = write_down(with_words(teacher), heard.pieces, SEARCH)
+        found = [[getattr(each, name) for name in Label._fields] for each in segments]
+        with replacing(file) as part:
+            part.write_text(json.dumps(found), "utf-8")
+    labels = [Label(*each) for each in json.loads(file.read_text("utf-8"))]
+    kept: list[list[Utterance]] = [[] for _ in corpora]
+    for index in surest(labels, KEPT):
+        number, utterance = pairs[index]
+        kept[number].append(replace(utterance, text=labels[index].text, written=None))
+    return kept
+
+
+def with_words(model: Path) -> LoadedModel:
+    """Load a model, with the language model of the package."""
+    return replace(LoadedModel.load(model), language_model_file=SHIPPED / LANGUAGE_MODEL)
+
+
 def read_report(data: Path, config: SpeechConfig, every: int) -> Spoken:
     """Read every so many-th utterance of `REPORT`; raises UserError when it cannot be read."""
     return hear(select(read_manifest(data / config.data.dev), REPORT)[::every])
+
+
+def chosen(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> Corpora:
+    """Return of each corpus what an amount of speech holds, its texts as they are to be learnt.
+
+    Raises UserError when a manifest cannot be read, there is less speech than that, or the teacher
+    of SELF cannot be trained.
+    """
+    corpora = read_corpora(given.data, load(given.overrides), asked == SYNTHETIC)
+    if asked in (ALL, SYNTHETIC):
+        return corpora
+    labelled = first_hours(corpora, float(asked.removesuffix(SELF)))
+    if not asked.endswith(SELF):
+        return labelled
+    ids = [{each.id for each in corpus} for corpus in labelled]
+    rest = [
+        [each for each in corpus if each.id not in known]
+        for corpus, known in zip(corpora, ids, strict=True)
+    ]
+    few = asked.removesuffix(SELF)
+    scores(given, report, few, seed)
+    texts = given.runs / "parts" / f"{asked}-{seed}.json"
+    own = pseudo_labelled(texts, rest, given.runs / f"{few}-{seed}" / "model")
+    return [[*few, *more] for few, more in zip(labelled, own, strict=True)]
+
+
+def scores(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> Scores:
+    """Return the figures of an amount of speech and a seed, trained if that is not done.
+
+    Raises UserError when the run cannot be made.
+    """
+    config = load(given.overrides)
+    part = given.runs / "parts" / (f"{asked}-{seed}" if asked.endswith(SELF) else asked)
+    change, hours = write_part(part, config, chosen(given, report, asked, seed))
+    overrides = [*given.overrides, change, f"seed={seed}"]
+    folder = given.runs / f"{asked}-{seed}"
+    make = partial(score, folder, given.data, hours, overrides, report)
+    noted = [*overrides, f"every={given.every}"]
+    return Scores(**once(folder / "scores.json", noted, make))
 
 
 def score(
@@ -135,9 +216,7 @@ def score(
     Raises UserError when the run cannot be made.
     """
     seconds = train(CONFIG, folder, data, overrides)
-    loaded = replace(
-        LoadedModel.load(folder / "model"), language_model_file=SHIPPED / LANGUAGE_MODEL
-    )
+    loaded = with_words(folder / "model")
     greedy, searched = (
         error_rates(report.texts, write_down(loaded, report.pieces, each))
         for each in (GREEDY, SEARCH)
@@ -175,17 +254,10 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=4, help="score every so many-th utterance")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     given = parser.parse_args()
-    config = load(given.overrides)
-    report = read_report(given.data, config, given.every)
+    report = read_report(given.data, load(given.overrides), given.every)
     rows: dict[str, list[Scores]] = {}
     for seed, asked in product(given.seeds, given.hours):
-        folder = given.runs / f"{asked}-{seed}"
-        change, hours = write_part(given.runs / "parts" / asked, given.data, config, asked)
-        overrides = [*given.overrides, change, f"seed={seed}"]
-        make = partial(score, folder, given.data, hours, overrides, report)
-        noted = [*overrides, f"every={given.every}"]
-        found = once(folder / "scores.json", noted, make)
-        rows.setdefault(asked, []).append(Scores(**found))
+        rows.setdefault(asked, []).append(scores(given, report, asked, seed))
     publish(given.runs, "hours", table(rows), lambda path: picture(path, rows))
 
 

@@ -1,0 +1,121 @@
+"""Speech without a text, and what a recogniser made of it, as a corpus to train on.
+
+Of what `asr transcribe -o FILE.jsonl` wrote, the texts are kept that its decoder was surest of,
+each with its stretch of audio.
+
+Source: Kahn, Lee and Hannun 2020, "Self-Training for End-to-End Speech Recognition", section 2.3:
+texts that do not end are no labels, and the others are ranked by the mean log-probability of a
+token.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import soundfile
+
+from asr.audio.read import SAMPLE_RATE, read
+from asr.corpora.manifest import CHARACTERS_PER_SECOND, LONGEST, SHORTEST, Utterance, write_manifest
+from asr.errors import UserError
+
+
+class Label(NamedTuple):
+    """What was recognised between two times of a recording, in seconds.
+
+    log_probability: of the text and its end, in nats. stop_reason: see `asr.transcript.Segment`.
+    """
+
+    start: float
+    end: float
+    text: str
+    log_probability: float
+    stop_reason: str
+
+    @property
+    def confidence(self) -> float:
+        """Mean log-probability of a character and the end; −∞ for what is not to be trained on."""
+        seconds = self.end - self.start
+        usable = (
+            self.text
+            and self.stop_reason == "eos"
+            and SHORTEST <= seconds <= LONGEST
+            and len(self.text) <= CHARACTERS_PER_SECOND * seconds
+        )
+        return self.log_probability / (len(self.text) + 1) if usable else -math.inf
+
+
+def surest(labels: Sequence[Label], share: float) -> list[int]:
+    """Return which labels to train on, in their order: that share of those that can be trained on.
+
+    share: above 0 and at most 1; of what is left over by it, at least one label is taken.
+    """
+    usable = [index for index, label in enumerate(labels) if label.confidence > -math.inf]
+    ranked = sorted(usable, key=lambda index: -labels[index].confidence)
+    return sorted(ranked[: max(1, round(share * len(ranked)))])
+
+
+def prepare(transcripts: str | Path, folder: str | Path, share: float = 0.5) -> Path:
+    """Write the audio of the surest texts as FLAC into a folder; return the path of its manifest.
+
+    transcripts: JSON lines of `asr.transcript.Transcript.record`; paths of recordings that are not
+        absolute are taken from where the command runs, as they were written. Recordings are cut as
+        they were to be decoded, and come out mono and at 16 kHz. share: see `surest`.
+
+    Raises:
+        UserError: the file or a recording cannot be read, no text can be trained on, or the share
+            is out of range.
+    """
+    if not 0 < share <= 1:
+        raise UserError(f"a share of {share:g} of the texts: wanted above 0 and at most 1")
+    transcripts, folder = Path(transcripts), Path(folder)
+    pairs = [(path, label) for path, labels in _read(transcripts) for label in labels]
+    kept = surest([label for _, label in pairs], share)
+    if not kept:
+        raise UserError(f"{transcripts}: none of its {len(pairs)} texts can be trained on")
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = folder / "manifest.jsonl"
+    write_manifest(manifest, _cut([pairs[index] for index in kept], folder))
+    return manifest
+
+
+def _cut(pairs: Sequence[tuple[Path, Label]], folder: Path) -> Iterator[Utterance]:
+    """Write the stretch of each label; what follows each other of one recording reads it once."""
+    samples, last = None, None
+    for number, (path, label) in enumerate(pairs):
+        if samples is None or path != last:
+            samples, last = read(path).samples, path
+        audio = folder / f"{number:06d}.flac"
+        stretch = samples[round(label.start * SAMPLE_RATE) : round(label.end * SAMPLE_RATE)]
+        soundfile.write(audio, stretch, SAMPLE_RATE)
+        yield Utterance(audio.stem, audio, label.text, len(stretch) / SAMPLE_RATE)
+
+
+def _read(transcripts: Path) -> Iterator[tuple[Path, list[Label]]]:
+    try:
+        lines = transcripts.read_text("utf-8").strip().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{transcripts}: cannot be read: {error}") from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield _parse(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            raise UserError(
+                f"{transcripts}:{number}: wanted a transcript of a recording with its segments, as "
+                "`asr transcribe RECORDINGS -o FILE.jsonl` writes it"
+            ) from None
+
+
+def _parse(record: Any) -> tuple[Path, list[Label]]:
+    labels = [
+        Label(
+            start=float(segment["start"]),
+            end=float(segment["end"]),
+            text=str(segment["text"]),
+            log_probability=float(segment["log_probability"]),
+            stop_reason=str(segment["stop_reason"]),
+        )
+        for segment in record["segments"]
+    ]
+    return Path(record["path"]), labels
