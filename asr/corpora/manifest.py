@@ -78,7 +78,7 @@ def read_manifest(path: str | Path) -> list[Utterance]:
     path = Path(path)
     utterances: list[Utterance] = []
     first_line: dict[str, int] = {}
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -120,7 +120,7 @@ def check_manifest(path: str | Path, symbols: Collection[str] | None = None) -> 
     problems: list[Problem] = []
     first_line: dict[str, int] = {}
     number = 0
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -156,7 +156,7 @@ def select(utterances: Iterable[Utterance], ids_file: str | Path) -> list[Uttera
     by_id = {utterance.id: utterance for utterance in utterances}
     chosen: list[Utterance] = []
     first_line: dict[str, int] = {}
-    for number, identifier in _lines(ids_file):
+    for number, identifier in numbered_lines(ids_file):
         if identifier.startswith("#"):
             continue
         try:
@@ -190,8 +190,11 @@ def audio_duration(audio: Path) -> float:
     return float(header.frames / header.samplerate)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not empty, with their numbers from 1."""
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not empty, with their numbers from 1.
+
+    Raises UserError if the file cannot be read or is not UTF-8.
+    """
     try:
         content = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -339,7 +342,7 @@ def read_responses(path: str | Path) -> list[Path]:
 
 def _without_words(path: Path) -> Iterator[tuple[Utterance, str]]:
     """Yield each line of a manifest with an empty text, and its label."""
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         try:
             record = json.loads(line)
             found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)

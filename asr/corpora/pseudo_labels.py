@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 import soundfile
 
 from asr.audio.read import SAMPLE_RATE, read
-from asr.corpora.manifest import CHARACTERS_PER_SECOND, LONGEST, SHORTEST, Utterance, write_manifest
+from asr.corpora.manifest import (
+    CHARACTERS_PER_SECOND,
+    LONGEST,
+    SHORTEST,
+    Utterance,
+    numbered_lines,
+    write_manifest,
+)
 from asr.errors import UserError
 
 
@@ -76,28 +83,30 @@ def prepare(transcripts: str | Path, folder: str | Path, share: float = 0.5) -> 
         raise UserError(f"{transcripts}: none of its {len(pairs)} texts can be trained on")
     folder.mkdir(parents=True, exist_ok=True)
     manifest = folder / "manifest.jsonl"
-    write_manifest(manifest, _cut([pairs[index] for index in kept], folder))
+    write_manifest(manifest, _cut(pairs, kept, folder))
     return manifest
 
 
-def _cut(pairs: Sequence[tuple[Path, Label]], folder: Path) -> Iterator[Utterance]:
-    """Write the stretch of each label; what follows each other of one recording reads it once."""
+def _cut(
+    pairs: Sequence[tuple[Path, Label]], kept: Sequence[int], folder: Path
+) -> Iterator[Utterance]:
+    """Write the stretch of each label that is kept; a recording is read once for all of its own.
+
+    A stretch is named by its place among all, so that another share finds it under the same name.
+    """
     samples, last = None, None
-    for number, (path, label) in enumerate(pairs):
+    for index in kept:
+        path, label = pairs[index]
         if samples is None or path != last:
             samples, last = read(path).samples, path
-        audio = folder / f"{number:06d}.flac"
+        audio = folder / f"{index:06d}.flac"
         stretch = samples[round(label.start * SAMPLE_RATE) : round(label.end * SAMPLE_RATE)]
         soundfile.write(audio, stretch, SAMPLE_RATE)
         yield Utterance(audio.stem, audio, label.text, len(stretch) / SAMPLE_RATE)
 
 
 def _read(transcripts: Path) -> Iterator[tuple[Path, list[Label]]]:
-    try:
-        lines = transcripts.read_text("utf-8").strip().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{transcripts}: cannot be read: {error}") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in numbered_lines(transcripts):
         try:
             yield _parse(json.loads(line))
         except (ValueError, KeyError, TypeError):
