@@ -56,7 +56,7 @@ class Label(NamedTuple):
 def surest(labels: Sequence[Label], share: float) -> list[int]:
     """Return which labels to train on, in their order: that share of those that can be trained on.
 
-    share: above 0 and at most 1; of what is left over by it, at least one label is taken.
+    share: above 0 and at most 1; however small it is, one label is taken.
     """
     usable = [index for index, label in enumerate(labels) if label.confidence > -math.inf]
     ranked = sorted(usable, key=lambda index: -labels[index].confidence)

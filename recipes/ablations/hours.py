@@ -114,12 +114,12 @@ def read_corpora(data: Path, config: SpeechConfig, synthetic: bool) -> list[list
 
     Raises UserError when a manifest cannot be read.
     """
-    return [
-        [each for each in read_manifest(data / corpus.manifest) if each.duration <= longest]
-        if synthetic or not is_synthetic(corpus)
-        else []
-        for corpus, longest in ((corpus, config.data.longest) for corpus in config.data.train)
-    ]
+    corpora: list[list[Utterance]] = []
+    for corpus in config.data.train:
+        wanted = synthetic or not is_synthetic(corpus)
+        utterances = read_manifest(data / corpus.manifest) if wanted else []
+        corpora.append([each for each in utterances if each.duration <= config.data.longest])
+    return corpora
 
 
 def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[str, float]:
@@ -178,19 +178,19 @@ def chosen(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> 
     corpora = read_corpora(given.data, load(given.overrides), asked == SYNTHETIC)
     if asked in (ALL, SYNTHETIC):
         return corpora
-    labelled = first_hours(corpora, float(asked.removesuffix(SELF)))
-    if not asked.endswith(SELF):
+    few = asked.removesuffix(SELF)
+    labelled = first_hours(corpora, float(few))
+    if asked == few:
         return labelled
     ids = [{each.id for each in corpus} for corpus in labelled]
     rest = [
         [each for each in corpus if each.id not in known]
         for corpus, known in zip(corpora, ids, strict=True)
     ]
-    few = asked.removesuffix(SELF)
-    scores(given, report, few, seed)
+    scores(given, report, few, seed)  # trains the teacher, if need be
     texts = given.runs / "parts" / f"{asked}-{seed}.json"
     own = pseudo_labelled(texts, rest, given.runs / f"{few}-{seed}" / "model")
-    return [[*few, *more] for few, more in zip(labelled, own, strict=True)]
+    return [[*with_text, *without] for with_text, without in zip(labelled, own, strict=True)]
 
 
 def scores(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> Scores:
