@@ -211,6 +211,8 @@ def test_an_older_output_outlives_a_failure(run, model: str, clip: Path, tmp_pat
         (["transcribe", "a", "--batch-seconds", "0"], "wanted seconds from 1 to 3600"),
         (["evaluate", "a", "--speed", "3"], "wanted a number from 0.5 to 2"),
         (["prepare"], "required: WHAT"),
+        (["translate", "a", "--sing", "b"], "arguments: --sing b (see asr translate --help)"),
+        (["prepare", "check", "a", "b"], "arguments: b (see asr prepare check --help)"),
     ],
 )
 def test_wrong_arguments_are_one_line(run, arguments: list[str], message: str) -> None:

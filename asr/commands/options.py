@@ -21,10 +21,17 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with its errors on one line."""
+    """argparse, with its errors on one line, which name the help of the command that was called."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(FAILED, f"asr: error: {message} (see {self.prog} --help)\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what is left over; argparse would leave that to the program, for all commands."""
+        given, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return given, unknown
 
 
 def add_command(
