@@ -168,17 +168,36 @@ def test_a_student_learns_from_people_and_from_teachers_of_both_directions(
     runs = tmp_path / "runs"
     words = ["diversify.py", runs, "--data", tmp_path, "--teachers", 1, "--steps", 3, "--beam", 1]
     ways = ["--forward", tmp_path / "en-fr.toml", "--backward", tmp_path / "fr-en.toml"]
-    monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways))])
+    (tmp_path / "more.fr").write_text("va chez moi !\n\nva chez toi !\n", "utf-8")
+    more = ["--target-text", tmp_path / "more.fr", "--students", 2]
+    monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways, *more))])
     monkeypatch.setattr(Translator, "translate", loudly)
     DIVERSIFY["main"]()
     wanted = [*pairs]
     wanted += [(source, source.upper()) for source, _ in pairs if source != "go ."]
-    wanted += [(target.upper(), target) for _, target in pairs]
+    targets = [*(target for _, target in pairs), "va chez moi !", "va chez toi !"]
+    wanted += [(target.upper(), target) for target in targets]
     written = [
         (runs / f"student.{side}").read_text().split("\n")[:-1] for side in ("source", "target")
     ]
     assert list(zip(*written, strict=True)) == wanted
-    before = (runs / "student" / "model" / "model.safetensors").stat().st_mtime_ns
+    models = [runs / f"student-{seed}" / "model" / "model.safetensors" for seed in (1, 2)]
+    before = [model.stat().st_mtime_ns for model in models]
+    assert models[0].read_bytes() != models[1].read_bytes()
     monkeypatch.setitem(DIVERSIFY["teach"].__globals__, "run", None)  # nothing is trained again
     DIVERSIFY["main"]()
-    assert (runs / "student" / "model" / "model.safetensors").stat().st_mtime_ns == before
+    assert [model.stat().st_mtime_ns for model in models] == before
+
+
+def test_two_files_of_one_name_are_not_mixed_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "more").mkdir()
+    texts = [tmp_path / "a.fr", tmp_path / "more" / "a.fr"]
+    for text in texts:
+        text.write_text("va !\n")
+    (tmp_path / "en-fr.toml").write_text(TINY.format(paths='train = "a.fr"\ntrain_target = "a.fr"'))
+    words = ["diversify.py", tmp_path, "--data", tmp_path, "--forward", tmp_path / "en-fr.toml"]
+    monkeypatch.setattr(sys, "argv", [*map(str, (*words, "--target-text", *texts))])
+    with pytest.raises(UserError, match="two files of this name"):
+        DIVERSIFY["main"]()

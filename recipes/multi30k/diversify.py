@@ -1,14 +1,18 @@
-"""One model that learns from several of both directions, and from the references.
+"""Models that learn from several of both directions, and from the references.
 
     python recipes/multi30k/diversify.py RUNS --data FOLDER
 
 trains some teachers each way, lets each translate the training text of its own source language,
-and trains RUNS/student on all pairs that this gives: people's own, people's sources with what the
-teachers made of them, and what the teachers back made of people's targets with these targets. A
-command that is stopped goes on where it was.
+and trains RUNS/student-1 and so on with all pairs that this gives: people's own, people's sources
+with what the teachers made of them, and what the teachers back made of people's targets with these
+targets. Text of the target language alone (--target-text) becomes pairs in the last way. Students
+differ in their seeds alone, so they can vote. A command that is stopped goes on where it was; a
+run in RUNS that was made beforehand, side by side with others say, is taken as it is.
 
 Source: Nguyen et al. 2020, "Data Diversification: A Simple Strategy For Neural Machine
-Translation"; learning from translations of a model: Kim and Rush 2016.
+Translation"; learning from translations of a model: Kim and Rush 2016; pairs from text of the
+target language alone: Sennrich et al. 2016, "Improving Neural Machine Translation Models with
+Monolingual Data".
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from pathlib import Path
 
 from asr.commands.options import count
 from asr.commands.output import replacing
-from asr.corpora.pairs import Pair, read_parallel
+from asr.corpora.pairs import Pair, read_parallel, read_sentences
 from asr.errors import UserError, exit_status
 from asr.training.config import TranslationConfig, load_config
 from asr.training.loop import tell
@@ -67,31 +71,46 @@ def _write(file: Path, lines: Sequence[str]) -> None:
 def gather(given: argparse.Namespace) -> Iterator[Pair]:
     """Give people's pairs, then those of each teacher, which is trained first if need be.
 
-    Raises UserError when a run cannot be made.
+    Raises UserError when a run cannot be made, or a file cannot be read.
     """
     pairs = read(given.forward, given.data, given.overrides)
+    targets = {"translations": [pair.target for pair in pairs]}
+    for file in given.target_text:
+        if file.name in targets:
+            raise UserError(f"{file}: two files of this name; wanted one each")
+        targets[file.name] = read_sentences(file)
     yield from pairs
     for seed in range(1, given.teachers + 1):
         for config, back in ((given.forward, False), (given.backward, True)):
             folder = given.runs / f"{config.stem}-{seed}"
             model = teach(config, folder, given.data, [*given.overrides, f"seed={seed}"])
-            sources = [pair.target if back else pair.source for pair in pairs]
-            file = folder / "translations.txt"
-            made = translate(model, sources, file, given.beam, given.length_penalty)
-            for pair, text in zip(pairs, made, strict=True):
-                if text:  # a teacher may have nothing to say
-                    yield Pair(text, pair.target) if back else Pair(pair.source, text)
+            texts = targets if back else {"translations": [pair.source for pair in pairs]}
+            for name, sources in texts.items():
+                file = folder / f"{name}.txt"
+                made = translate(model, sources, file, given.beam, given.length_penalty)
+                for source, text in zip(sources, made, strict=True):
+                    if text:  # a teacher may have nothing to say
+                        yield Pair(text, source) if back else Pair(source, text)
 
 
 def main() -> None:
     """Read the arguments, and train what is not trained yet."""
-    parser = argparse.ArgumentParser(description="One model that learns from several.")
+    parser = argparse.ArgumentParser(description="Models that learn from several.")
     parser.add_argument("runs", type=Path, help="a folder for all runs")
     parser.add_argument("--data", type=Path, required=True, help="what the configs' paths start at")
     parser.add_argument("--forward", type=Path, default=HERE / "en-de.toml", metavar="CONFIG")
     parser.add_argument("--backward", type=Path, default=HERE / "de-en.toml", metavar="CONFIG")
     parser.add_argument("--teachers", type=count, default=2, metavar="N", help="each way")
-    parser.add_argument("--steps", type=count, default=12_000, metavar="N", help="of the student")
+    parser.add_argument(
+        "--target-text",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="sentences, one a line, of the language translated into, plain or .gz",
+    )
+    parser.add_argument("--students", type=count, default=1, metavar="N")
+    parser.add_argument("--steps", type=count, default=12_000, metavar="N", help="of a student")
     parser.add_argument("--beam", type=count, default=5, help="of the teachers")
     parser.add_argument("--length-penalty", type=float, default=0.8)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
@@ -103,7 +122,9 @@ def main() -> None:
     names = ("train", "train_target")
     paths = [f"data.{name}={file.resolve()}" for name, file in zip(names, texts, strict=True)]
     overrides = [*given.overrides, *paths, f"training.steps={given.steps}"]
-    print(teach(given.forward, given.runs / "student", given.data, overrides))
+    for seed in range(1, given.students + 1):
+        folder = given.runs / f"student-{seed}"
+        print(teach(given.forward, folder, given.data, [*overrides, f"seed={seed}"]))
 
 
 if __name__ == "__main__":
