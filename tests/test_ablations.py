@@ -492,7 +492,10 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     train = read_manifest(tones / "train.jsonl")
     whole_train = sum(each.duration for each in train) / 3600
     assert amounts[0] <= 0.005 < whole_train and amounts[1] == pytest.approx(whole_train, abs=0.005)
-    assert all(float(each) > 0 for row in table[2:] for each in row[2:])
+    assert all(float(each) > 0 for row in table[2:] for each in row[2:-1])
+    for row in table[2:]:  # its seconds are written whole, so a quick machine's are 0
+        scored = json.loads((tmp_path / f"{row[0]}-1" / "scores.json").read_text("utf-8"))
+        assert scored["seconds"] > 0 and row[-1] == f"{scored['seconds']:.0f}"
     config = json.loads((tmp_path / "synthetic-1" / "config.json").read_text("utf-8"))
     entries = config["data"]["train"]
     assert [each["times"] for each in entries] == [1.0, 0.5]
