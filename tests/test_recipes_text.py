@@ -187,6 +187,12 @@ def test_a_student_learns_from_people_and_from_teachers_of_both_directions(
     monkeypatch.setitem(DIVERSIFY["teach"].__globals__, "run", None)  # nothing is trained again
     DIVERSIFY["main"]()
     assert [model.stat().st_mtime_ns for model in models] == before
+    monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways))])  # as asked now, not before
+    DIVERSIFY["main"]()
+    assert len((runs / "student.source").read_text().splitlines()) == len(wanted) - 2
+    (runs / "fr-en-1" / "translations.txt").write_text("one line\n")
+    with pytest.raises(UserError, match="1 lines, not those of 6 texts; remove it"):
+        DIVERSIFY["main"]()
 
 
 def test_two_files_of_one_name_are_not_mixed_up(

@@ -42,13 +42,19 @@ def teach(config: Path, folder: Path, data: Path, overrides: Sequence[str]) -> P
 
 
 def translate(model: Path, texts: list[str], file: Path, beam: int, penalty: float) -> list[str]:
-    """Return what a model makes of the texts, from the file that holds it or is now made."""
+    """Return what a model makes of the texts, from the file that holds it or is now made.
+
+    Raises UserError when the file is of another number of texts.
+    """
     if not file.exists():
         tell(f"{file}: {len(texts)} sentences are translated")
         translator = Translator.load(model)
         found = translator.translate(texts, beam=beam, length_penalty=penalty, whole=True)
         _write(file, [each.text for each in found])
-    return file.read_text("utf-8").split("\n")[:-1]
+    lines = file.read_text("utf-8").split("\n")[:-1]
+    if len(lines) != len(texts):
+        raise UserError(f"{file}: {len(lines)} lines, not those of {len(texts)} texts; remove it")
+    return lines
 
 
 def read(config: Path, data: Path, overrides: Sequence[str]) -> list[Pair]:
@@ -116,9 +122,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     given = parser.parse_args()
     texts = [given.runs / f"student.{side}" for side in ("source", "target")]
-    if not all(file.exists() for file in texts):
-        for file, side in zip(texts, zip(*gather(given), strict=True), strict=True):
-            _write(file, side)
+    for file, side in zip(texts, zip(*gather(given), strict=True), strict=True):
+        _write(file, side)
     names = ("train", "train_target")
     paths = [f"data.{name}={file.resolve()}" for name, file in zip(names, texts, strict=True)]
     overrides = [*given.overrides, *paths, f"training.steps={given.steps}"]
