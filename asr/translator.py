@@ -27,7 +27,7 @@ from asr.search.settings import BeamSettings
 from asr.settings import from_table
 from asr.text.links import WordWeights, chain, merge_words
 from asr.text.sentences import split_sentences
-from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
+from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
 
 SHIPPED: Final = Path(__file__).parent / "pretrained" / "english-french"
 BATCH_TOKENS: Final = 4096  # padded source tokens decoded at once
@@ -203,11 +203,7 @@ def _hypotheses(
 def _load(path: Path, device: str) -> Translator:
     """Load the only model of a folder."""
     folder = read_folder(path, "translation")
-    missing = {"source", "target"} - set(folder.vocabularies)
-    if missing:
-        raise UserError(f"{folder.path}: a translation model without {min(missing)}.json")
-    source = Vocabulary.from_json(folder.vocabularies["source"])
-    target = Vocabulary.from_json(folder.vocabularies["target"])
+    source, target = of_both_sides(folder.path, folder.vocabularies)
     settings = from_table(TranslationSettings, folder.model)
     try:
         model = build_translation_model(settings, len(source), len(target))

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -217,6 +217,17 @@ class Vocabulary:
             if not 0 <= i < len(self.inventory):
                 raise IndexError(f"id {i} is not in a vocabulary of {len(self.inventory)}")
         return checked
+
+
+def of_both_sides(path: Path, contents: Mapping[str, str]) -> tuple[Vocabulary, Vocabulary]:
+    """Make the vocabularies of source and target of a translation model.
+
+    path: its folder. contents: file stem → JSON, as `asr.models.checkpoint.read_folder` gives them.
+    Raises UserError when one is missing or broken.
+    """
+    if missing := {"source", "target"} - set(contents):
+        raise UserError(f"{path}: a translation model without {min(missing)}.json")
+    return Vocabulary.from_json(contents["source"]), Vocabulary.from_json(contents["target"])
 
 
 def _ordinary_pieces(processor: Any) -> list[int]:

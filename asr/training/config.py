@@ -213,7 +213,8 @@ class TrainingSettings:
     keep: how many of the best validated models are averaged at the end.
     patience: stop after so many validations without a better one; 0 never stops early.
     processes: how many train together; a batch is shared out between them.
-    start_from: a model folder of the same sizes whose weights to begin with; empty for none.
+    start_from: a model folder of the same sizes whose weights to begin with; empty for none. A
+        translator keeps that model's vocabularies, too, whatever text it goes on with.
     precision: of the products, "bf16" or "fp32"; "auto" takes 16 bits where the device has
         instructions for them. The weights are always in 32 bits.
     accumulate: batches of which the gradients are summed for one step.

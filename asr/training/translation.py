@@ -10,7 +10,6 @@ import torch
 
 from asr.attention.contract import Memory
 from asr.attention.penalties import entropy
-from asr.errors import UserError
 from asr.models.checkpoint import load_weights, read_folder, save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.textual import most_target_tokens
@@ -20,7 +19,7 @@ from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.settings import to_table
 from asr.text.links import merge_words
-from asr.text.vocabulary import EOS
+from asr.text.vocabulary import EOS, of_both_sides
 from asr.training.config import TranslationConfig
 from asr.training.device import choose_device, products
 from asr.training.loop import Losses, Validation, tell
@@ -41,23 +40,18 @@ class TranslationTask:
         """Read the data and make the model; config_folder holds the lists that the config names."""
         self.config = config
         self.device = choose_device(config.training.device)
-        self.data = TranslationData(config, data, config_folder)
+        start = config.training.start_from
+        folder = read_folder(Path(start), "translation") if start else None
+        known = of_both_sides(folder.path, folder.vocabularies) if folder else None
+        self.data = TranslationData(config, data, config_folder, known)
         self.plan = self.data.plan
         self.make = self.data.make
         self.source, self.target = self.data.source, self.data.target
         torch.manual_seed(config.seed)
         self.model = build_translation_model(config.model, len(self.source), len(self.target))
-        if config.training.start_from:
-            self._start_from(Path(config.training.start_from))
+        if folder:
+            load_weights(self.model, folder.path)
         self.model.to(self.device)
-
-    def _start_from(self, path: Path) -> None:
-        """Take the weights of a model folder."""
-        folder = read_folder(path, "translation")
-        own = {"source": self.source.to_json(), "target": self.target.to_json()}
-        if folder.vocabularies != own:
-            raise UserError(f"{path}: has other vocabularies than this recipe")
-        load_weights(self.model, path)
 
     def loss(self, batch: TextBatch, step: int) -> Losses:
         """Return cross-entropy and penalties of a batch."""

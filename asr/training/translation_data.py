@@ -65,15 +65,30 @@ class TranslationData:
     phrases: those of the config. dev: from short to long. pairs, examples: in the same order.
     """
 
-    def __init__(self, config: TranslationConfig, data: Path, config_folder: Path) -> None:
+    def __init__(
+        self,
+        config: TranslationConfig,
+        data: Path,
+        config_folder: Path,
+        vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
+    ) -> None:
         """Read everything; config_folder is where the lists of the config lie.
 
+        vocabularies: of source and target, those of a model to go on with; None makes new ones.
         Raises UserError when a file cannot be used or too little is left of it.
         """
         self.config = config
+        if config.data.subword_dropout and self.by_words:
+            raise UserError("data.subword_dropout needs subwords; set data.subwords, e.g. to 8000")
         self.phrases = _read_phrases(config.data.phrases, self.prepare)
         self.pairs, self.dev = self._read(data, config_folder)
-        self.source, self.target = _make_vocabularies(self.pairs, config.data)
+        self.source, self.target = vocabularies or _make_vocabularies(self.pairs, config.data)
+        kind = "words" if self.by_words else "subwords"
+        if others := {self.source.kind, self.target.kind} - {kind}:
+            raise UserError(
+                f"data.subwords = {config.data.subwords} means {kind}, "
+                f"but the model to start from has {min(others)}"
+            )
         if config.data.extra:
             extra = self._read_file(config_folder, config.data.extra, "", 0)
             self.pairs += extra * config.data.extra_times
@@ -193,8 +208,6 @@ def _make_vocabularies(
 ) -> tuple[Vocabulary, Vocabulary]:
     """Make the vocabularies of sources and targets from the pairs to train on alone."""
     sources, targets = [pair.source for pair in train], [pair.target for pair in train]
-    if settings.subword_dropout and not settings.subwords:
-        raise UserError("data.subword_dropout needs subwords; set data.subwords, e.g. to 8000")
     if not settings.subwords:
         return Vocabulary.words(sources), Vocabulary.words(targets)
     if settings.joint:

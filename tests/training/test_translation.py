@@ -259,6 +259,23 @@ def test_chance_subwords_follow_from_seed_epoch_and_position(tmp_path: Path) -> 
         task(tmp_path, subword_dropout=0.1)
 
 
+def test_a_model_to_start_from_brings_its_vocabularies(tmp_path: Path) -> None:
+    sizes = {"subwords": 40, "subword_kind": "bpe"}
+    first = task(tmp_path, **sizes)
+    first.save(tmp_path / "model")
+    (tmp_path / "train.tsv").write_text("Zwölf Boxkämpfer\tjagen Viktor\n" * 4, "utf-8")
+    settings = config(**sizes)
+    start = replace(settings.training, start_from=str(tmp_path / "model"))
+    second = TranslationTask(replace(settings, seed=5, training=start), tmp_path, tmp_path)
+    assert (second.source, second.target) == (first.source, first.target)
+    before, after = first.model.state_dict(), second.model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+    words = replace(config(), training=start)
+    with pytest.raises(UserError, match="means words, but the model to start from has subwords"):
+        TranslationTask(words, tmp_path, tmp_path)
+
+
 def test_tokens_are_scored_as_they_stand(tmp_path: Path) -> None:
     pytest.importorskip("sentencepiece")
     made = task(tmp_path, subwords=30, tokenised=True)
