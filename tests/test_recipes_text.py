@@ -169,12 +169,15 @@ def test_a_student_learns_from_people_and_from_teachers_of_both_directions(
     words = ["diversify.py", runs, "--data", tmp_path, "--teachers", 1, "--steps", 3, "--beam", 1]
     ways = ["--forward", tmp_path / "en-fr.toml", "--backward", tmp_path / "fr-en.toml"]
     (tmp_path / "more.fr").write_text("va chez moi !\n\nva chez toi !\n", "utf-8")
-    more = ["--target-text", tmp_path / "more.fr", "--students", 2]
+    (tmp_path / "more.en").write_text("i go .\n", "utf-8")
+    more = ["--target-text", tmp_path / "more.fr", "--source-text", tmp_path / "more.en"]
+    more += ["--students", 2]
     monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways, *more))])
     monkeypatch.setattr(Translator, "translate", loudly)
     DIVERSIFY["main"]()
     wanted = [*pairs]
     wanted += [(source, source.upper()) for source, _ in pairs if source != "go ."]
+    wanted += [("i go .", "I GO .")]
     targets = [*(target for _, target in pairs), "va chez moi !", "va chez toi !"]
     wanted += [(target.upper(), target) for target in targets]
     written = [
@@ -189,7 +192,7 @@ def test_a_student_learns_from_people_and_from_teachers_of_both_directions(
     assert [model.stat().st_mtime_ns for model in models] == before
     monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways))])  # as asked now, not before
     DIVERSIFY["main"]()
-    assert len((runs / "student.source").read_text().splitlines()) == len(wanted) - 2
+    assert len((runs / "student.source").read_text().splitlines()) == len(wanted) - 3
     (runs / "fr-en-1" / "translations.txt").write_text("one line\n")
     with pytest.raises(UserError, match="1 lines, not those of 6 texts; remove it"):
         DIVERSIFY["main"]()

@@ -5,14 +5,15 @@
 trains some teachers each way, lets each translate the training text of its own source language,
 and trains RUNS/student-1 and so on with all pairs that this gives: people's own, people's sources
 with what the teachers made of them, and what the teachers back made of people's targets with these
-targets. Text of the target language alone (--target-text) becomes pairs in the last way. Students
+targets. Text of one language alone becomes pairs likewise (--source-text, --target-text). Students
 differ in their seeds alone, so they can vote. A command that is stopped goes on where it was; a
 run in RUNS that was made beforehand, side by side with others say, is taken as it is.
 
 Source: Nguyen et al. 2020, "Data Diversification: A Simple Strategy For Neural Machine
 Translation"; learning from translations of a model: Kim and Rush 2016; pairs from text of the
 target language alone: Sennrich et al. 2016, "Improving Neural Machine Translation Models with
-Monolingual Data".
+Monolingual Data"; of the source language alone: He et al. 2020, "Revisiting Self-Training for
+Neural Sequence Generation".
 """
 
 from __future__ import annotations
@@ -80,23 +81,29 @@ def gather(given: argparse.Namespace) -> Iterator[Pair]:
     Raises UserError when a run cannot be made, or a file cannot be read.
     """
     pairs = read(given.forward, given.data, given.overrides)
-    targets = {"translations": [pair.target for pair in pairs]}
-    for file in given.target_text:
-        if file.name in targets:
-            raise UserError(f"{file}: two files of this name; wanted one each")
-        targets[file.name] = read_sentences(file)
+    sources = _texts([pair.source for pair in pairs], given.source_text)
+    targets = _texts([pair.target for pair in pairs], given.target_text)
     yield from pairs
     for seed in range(1, given.teachers + 1):
         for config, back in ((given.forward, False), (given.backward, True)):
             folder = given.runs / f"{config.stem}-{seed}"
             model = teach(config, folder, given.data, [*given.overrides, f"seed={seed}"])
-            texts = targets if back else {"translations": [pair.source for pair in pairs]}
-            for name, sources in texts.items():
+            for name, texts in (targets if back else sources).items():
                 file = folder / f"{name}.txt"
-                made = translate(model, sources, file, given.beam, given.length_penalty)
-                for source, text in zip(sources, made, strict=True):
-                    if text:  # a teacher may have nothing to say
-                        yield Pair(text, source) if back else Pair(source, text)
+                made = translate(model, texts, file, given.beam, given.length_penalty)
+                for text, its in zip(texts, made, strict=True):
+                    if its:  # a teacher may have nothing to say
+                        yield Pair(its, text) if back else Pair(text, its)
+
+
+def _texts(people: list[str], files: Sequence[Path]) -> dict[str, list[str]]:
+    """Return what the teachers of one language translate: name of what they make → sentences."""
+    texts = {"translations": people}
+    for file in files:
+        if file.name in texts:
+            raise UserError(f"{file}: two files of this name; wanted one each")
+        texts[file.name] = read_sentences(file)
+    return texts
 
 
 def main() -> None:
@@ -107,14 +114,15 @@ def main() -> None:
     parser.add_argument("--forward", type=Path, default=HERE / "en-de.toml", metavar="CONFIG")
     parser.add_argument("--backward", type=Path, default=HERE / "de-en.toml", metavar="CONFIG")
     parser.add_argument("--teachers", type=count, default=2, metavar="N", help="each way")
-    parser.add_argument(
-        "--target-text",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="sentences, one a line, of the language translated into, plain or .gz",
-    )
+    for side, way in (("source", "from"), ("target", "into")):
+        parser.add_argument(
+            f"--{side}-text",
+            type=Path,
+            nargs="+",
+            default=[],
+            metavar="FILE",
+            help=f"sentences, one a line, of the language translated {way}, plain or .gz",
+        )
     parser.add_argument("--students", type=count, default=1, metavar="N")
     parser.add_argument("--steps", type=count, default=12_000, metavar="N", help="of a student")
     parser.add_argument("--beam", type=count, default=5, help="of the teachers")
