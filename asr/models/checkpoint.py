@@ -78,7 +78,7 @@ def copy_folder(source: Path, target: Path, bits: int) -> None:
         UserError: the source is no model folder, or as in `save_folder`.
     """
     folder = read_folder(source)
-    state = _restored(_read_weights(source / WEIGHTS))
+    state = read_weights(source / WEIGHTS)
     save_folder(target, folder.task, folder.model, folder.vocabularies, state, folder.notes, bits)
     if target.samefile(source):
         return
@@ -130,7 +130,7 @@ def load_weights(module: nn.Module, path: Path, file: str = WEIGHTS) -> None:
     Raises:
         UserError: the file is missing, damaged, or of a model of other sizes.
     """
-    state = _restored(_read_weights(path / file))
+    state = read_weights(path / file)
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     differing = sorted(
@@ -141,9 +141,14 @@ def load_weights(module: nn.Module, path: Path, file: str = WEIGHTS) -> None:
     module.load_state_dict(state)
 
 
-def _read_weights(file: Path) -> dict[str, Tensor]:
+def read_weights(file: Path) -> dict[str, Tensor]:
+    """Read the weights of a model folder by their names, those of 8 bits unpacked.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
     try:
-        return load_file(str(file))
+        return _restored(load_file(str(file)))
     except FileNotFoundError as error:
         raise UserError(f"{file}: no weights there") from error
     except (safetensors.SafetensorError, OSError) as error:

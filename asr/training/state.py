@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,12 +129,15 @@ def load_checkpoint(
     return Progress(), damaged
 
 
-def average_weights(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of several models' weights."""
-    collected = list(states)
+def average_weights(
+    states: Sequence[Mapping[str, Tensor]], shares: Sequence[float] | None = None
+) -> dict[str, Tensor]:
+    """Return the mean of several models' weights; shares: of each, in any unit (None: alike)."""
+    parts = torch.tensor([1.0] * len(states) if shares is None else shares)
+    parts /= parts.sum()
     return {
-        name: torch.stack([state[name].float() for state in collected]).mean(0)
-        for name in collected[0]
+        name: torch.tensordot(parts, torch.stack([state[name].float() for state in states]), 1)
+        for name in states[0]
     }
 
 

@@ -2,9 +2,10 @@
 
     python recipes/fra_eng/split.py fra.txt.gz recipes/fra_eng
 
-The lists are in the repository: this shows how they were made, and makes them again. Sentences
-are taken as words alone (`sentence_key`), ordered by the SHA-256 of that, and the first go to
-test.txt, the next to dev.txt; so the choice is even and follows from the sentences alone.
+The lists are in the repository, those of recipes/deu_eng too: this shows how they were made, and
+makes them again. Sentences are taken as words alone (`sentence_key`), ordered by the SHA-256 of
+that, and the first go to test.txt, the next to dev.txt; so the choice is even and follows from the
+sentences alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from asr.corpora.pairs import read_pairs, sentence_key
 from asr.errors import exit_status
 
 SENTENCES = 1000  # in each list
-SHOWN = ("Go.", "I lost.", "He's calm.", "I'm home.")  # the phrases that tatoeba.toml shows
+SHOWN = ("Go.", "I lost.", "He's calm.", "I'm home.")  # the phrases that both tatoeba.toml show
 
 
 def choose(sentences: Iterable[str], count: int = SENTENCES) -> tuple[list[str], list[str]]:
@@ -36,7 +37,7 @@ def choose(sentences: Iterable[str], count: int = SENTENCES) -> tuple[list[str],
 def main() -> None:
     """Read the arguments and write the lists."""
     parser = argparse.ArgumentParser(description="Choose test and dev sentences.")
-    parser.add_argument("pairs", type=Path, help="fra.txt.gz")
+    parser.add_argument("pairs", type=Path, help="fra.txt.gz or deu.txt.gz")
     parser.add_argument("folder", type=Path, help="where test.txt and dev.txt are written")
     arguments = parser.parse_args()
     test, dev = choose(pair.source for pair in read_pairs(arguments.pairs))

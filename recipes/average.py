@@ -1,0 +1,42 @@
+"""Average models weight by weight: one model that comes near to their ensemble, at the cost of one.
+
+    python recipes/average.py runs/one/model runs/two/model runs/three/model runs/mean
+    python recipes/average.py runs/one/model runs/two/model runs/mean --shares 0.3 0.7
+
+It works for models that went on from one and the same (`training.start_from`), with other seeds or
+other text; of those that began apart the mean knows nothing. Source: Wortsman et al. 2022, "Model
+soups: averaging weights of multiple fine-tuned models improves accuracy without increasing
+inference time".
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from asr.errors import UserError, exit_status
+from asr.models.checkpoint import WEIGHTS, read_folder, read_weights, save_folder
+from asr.training.state import average_weights
+
+
+def main() -> None:
+    """Read the arguments and average."""
+    parser = argparse.ArgumentParser(description="Average models weight by weight.")
+    parser.add_argument("sources", type=Path, nargs="+", metavar="MODEL")
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--shares", type=float, nargs="+", help="of each model (default: alike)")
+    given = parser.parse_args()
+    shares = given.shares or [1.0] * len(given.sources)
+    if len(shares) != len(given.sources) or sum(shares) <= 0:
+        raise UserError(f"got {len(given.sources)} models and the shares {shares}: wanted one each")
+    first, *others = [read_folder(path) for path in given.sources]
+    for other in others:
+        if replace(other, path=first.path, notes=first.notes) != first:
+            raise UserError(f"{other.path}: of other sizes or vocabularies than {first.path}")
+    state = average_weights([read_weights(path / WEIGHTS) for path in given.sources], shares)
+    save_folder(given.target, first.task, first.model, first.vocabularies, state, first.notes)
+
+
+if __name__ == "__main__":
+    raise SystemExit(exit_status(main))
