@@ -108,6 +108,7 @@ def _translate(given: argparse.Namespace) -> int:
         texts=given.texts,
         file=given.file,
         models=given.models,
+        to=given.to,
         kind=given.format,
         beam=given.beam,
         length_penalty=given.length_penalty,

@@ -29,7 +29,8 @@ from asr.text.links import WordWeights, chain, merge_words
 from asr.text.sentences import split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
 
-SHIPPED: Final = Path(__file__).parent / "pretrained" / "english-french"
+_PRETRAINED: Final = Path(__file__).parent / "pretrained"
+SHIPPED: Final = {"fr": _PRETRAINED / "english-french", "de": _PRETRAINED / "english-german"}
 BATCH_TOKENS: Final = 4096  # padded source tokens decoded at once
 END: Final = SPECIALS[EOS]
 
@@ -81,19 +82,18 @@ class Translator:
         cls,
         path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         device: str = "cpu",
+        to: str = "fr",
     ) -> Translator:
         """Load a model folder, or several as an ensemble, in float32, on a device torch knows.
 
-        Without a path the English to French model of the package is loaded, where it is there.
+        Without a path the model of the package is loaded that goes from English to the language
+        `to`, one of `SHIPPED`; with one, `to` means nothing.
         Raises UserError when there is none, a folder is not one of a translation model, or the
         models of an ensemble have other vocabularies than the first.
         """
-        if path is None and not (SHIPPED / CONFIG).is_file():
-            raise UserError(
-                "no translation model is in the package; "
-                "give a model folder (--model DIR): train one with recipes/fra_eng"
-            )
-        paths = [path or SHIPPED] if isinstance(path, str | os.PathLike | None) else list(path)
+        if path is None:
+            path = _shipped(to)
+        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
         if not paths:
             raise UserError("got no model folder; wanted one, or several for an ensemble")
         first, *others = [_load(Path(each), device) for each in paths]
@@ -198,6 +198,20 @@ def _hypotheses(
     if search.size == 1:
         return greedy(decoder, memory, limits, search.guard)
     return [best for best, *_ in beam_search(decoder, memory, limits, search)]
+
+
+def _shipped(to: str) -> Path:
+    """The folder of the package's model that goes from English to a language."""
+    if to not in SHIPPED:
+        raise UserError(
+            f"got language {to!r}; the package translates from English to {', '.join(SHIPPED)}"
+        )
+    if not (SHIPPED[to] / CONFIG).is_file():
+        raise UserError(
+            f"no translation model to {to!r} is in the package; "
+            "give a model folder (--model DIR): train one with recipes/fra_eng or recipes/deu_eng"
+        )
+    return SHIPPED[to]
 
 
 def _load(path: Path, device: str) -> Translator:

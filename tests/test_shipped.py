@@ -17,6 +17,7 @@ from asr.models.checkpoint import LANGUAGE_MODEL
 from asr.recognizer import SHIPPED
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters
+from asr.translator import SHIPPED as TRANSLATORS
 from asr.translator import Translator
 
 ROOT = Path(__file__).parents[1]
@@ -156,21 +157,35 @@ def test_eight_kilohertz_stereo_still_reads(recognizer, tmp_path):
     assert len(recognizer.transcribe(tmp_path / "phone.wav").text) > 20
 
 
-def test_the_translator_in_the_package_translates_at_once():
-    folder = SHIPPED.parent / "english-french"
-    assert sum(each.stat().st_size for each in folder.iterdir()) <= 12_000_000
-    card = (folder / "README.md").read_text()
-    for word in ("BLEU", "CC BY 2.0 FR", "tatoeba.org", "asr train"):
-        assert word in card
-    wanted = {
+TRANSLATED = {
+    "fr": {
         "Where is the station?": "Où est la gare ?",
         "The children are playing in the garden.": "Les enfants jouent dans le jardin.",
         "where is the station": "Où est la gare ?",  # as a recogniser writes it
         "Yes. Hello, Mr. Brown!": "Oui. Bonjour, M. Brown !",
         "I bought 25 apples.": "J'ai acheté 25 pommes.",
-    }
-    found = Translator.load().translate([*wanted])
+    },
+    "de": {
+        "Where is the station?": "Wo ist der Bahnhof?",
+        "The children are playing in the garden.": "Die Kinder spielen im Garten.",
+        "where is the station": "Wo ist der Bahnhof?",
+        "Yes. Hello, Mr. Brown!": "Ja. Hallo, Herr Brown!",
+        "I bought 25 apples.": "Ich habe 25 Äpfel gekauft.",
+    },
+}
+
+
+@pytest.mark.parametrize(("language", "place"), [("fr", "gare"), ("de", "Bahnhof")])
+def test_the_translators_in_the_package_translate_at_once(language: str, place: str) -> None:
+    folder = TRANSLATORS[language]
+    assert sum(each.stat().st_size for each in folder.iterdir()) <= 12_000_000
+    card = (folder / "README.md").read_text()
+    for word in ("BLEU", "CC BY 2.0 FR", "tatoeba.org", "asr train"):
+        assert word in card
+    wanted = TRANSLATED[language]
+    found = Translator.load(to=language).translate([*wanted])
     assert [each.text for each in found] == [*wanted.values()]
     # The word for "station" was read from there.
-    station = found[0].target_tokens.index(next(t for t in found[0].target_tokens if "gare" in t))
-    assert "station" in found[0].source_tokens[int(found[0].weights[station].argmax())]
+    words = found[0].words
+    looked = words.weights[[place in word for word in words.target].index(True)]
+    assert words.source[int(looked.argmax())].startswith("station")

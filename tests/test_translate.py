@@ -170,10 +170,20 @@ def test_models_vote_and_the_search_can_be_told(run, model: str, said: dict[str,
     assert run("--beam", 4, "--length-penalty", 0, "Go!", "I lost.").out != by_mean
 
 
+def test_the_package_has_a_model_for_each_language(
+    model: str, said: dict[str, str], tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr("asr.translator.SHIPPED", {"fr": tmp_path, "de": Path(model)})
+    assert cli.main(["translate", "--to", "de", "Go!"]) == 0
+    assert capsys.readouterr().out == f"{said['Go!']}\n"
+    assert cli.main(["translate", "Go!"]) == 2 and "to 'fr'" in capsys.readouterr().err
+
+
 def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
     file = tmp_path / "talk.srt"
     file.write_text(SRT, "utf-8")
     for arguments, message in [
+        (["--to", "de", "Go!"], "got --model and --to"),
         (["Go!", "--file", file], "texts and --file"),
         (["Go!", "-f", "srt"], "subtitles come from --file or stdin"),
         (["--file", file, "--heat-map", "x.png"], "no heat map"),

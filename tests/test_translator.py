@@ -145,11 +145,19 @@ def test_models_vote_and_must_speak_of_the_same(translator: Translator, tmp_path
         Translator.load([])
 
 
-def test_the_model_of_the_package_is_taken_where_it_is(
+def test_the_model_of_the_package_is_taken_by_its_language(
     translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asr.translator.SHIPPED", save(translator, tmp_path / "shipped"))
+    folders = {"fr": save(translator, tmp_path / "french"), "de": tmp_path / "german"}
+    monkeypatch.setattr("asr.translator.SHIPPED", folders)
     assert_same(Translator.load().translate("Go!"), translator.translate("Go!"))
+    with pytest.raises(UserError, match="no translation model to 'de' is in the package"):
+        Translator.load(to="de")
+    german = Vocabulary((*TARGET.inventory[:-1], "zut"), spaced=True)
+    save(translator, folders["de"], german)
+    assert Translator.load(to="de").target == german != Translator.load(to="fr").target
+    with pytest.raises(UserError, match=r"got language 'nl'; .* to fr, de"):
+        Translator.load(to="nl")
 
 
 def test_a_length_penalty_of_zero_ends_sooner(translator: Translator) -> None:
@@ -168,12 +176,7 @@ def test_weights_between_words_name_unknown_ones_too(translator: Translator) -> 
     np.testing.assert_array_equal(found.words.weights, found.weights)
 
 
-def test_what_is_no_translation_model_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("asr.translator.SHIPPED", tmp_path / "nowhere")
-    with pytest.raises(UserError, match="train one with recipes/fra_eng"):
-        Translator.load()
+def test_what_is_no_translation_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a model folder"):
         Translator.load(tmp_path)
     empty = {"model": {}, "state": {}, "notes": {}}

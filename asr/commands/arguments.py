@@ -277,11 +277,11 @@ def _add_translate(commands: Any) -> None:
         """Translate texts, or the lines of a file, or those of stdin, to stdout, one line each;
 texts of several sentences one by one. The cues of subtitles (--file of .srt or .vtt, or -f srt
 or vtt) keep their times; a sentence that runs over several cues is translated as a whole, and cut
-where its words looked from one cue to the next. The model in the package goes from English to
-French.""",
+where its words looked from one cue to the next. The models in the package go from English to
+French and German.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
-  asr translate -f jsonl < english.txt
+  asr translate --to de -f jsonl < english.txt
   asr translate -m runs/one/model -m runs/two/model --file talk.srt > talk.fr.srt""",
     )
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="none: lines of stdin")
@@ -294,6 +294,11 @@ French.""",
         default=[],
         metavar="DIR",
         help="folder of a translation model; several vote at every step",
+    )
+    parser.add_argument(
+        "--to",
+        metavar="LANGUAGE",
+        help="which model of the package to translate with: fr (default) or de",
     )
     parser.add_argument(
         "-f",

@@ -26,6 +26,7 @@ def run(
     texts: Sequence[str],
     file: Path | None,
     models: Sequence[str],
+    to: str | None,
     kind: str | None,
     beam: int,
     length_penalty: float,
@@ -34,7 +35,8 @@ def run(
 ) -> int:
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
-    models: folders, several for an ensemble; none for the model of the package.
+    models: folders, several for an ensemble; none for a model of the package: that to the
+        language `to` (`asr.translator.SHIPPED`), or to French.
     whole: take each text as one sentence.
     kind: one of `FORMATS`; None means text, or for a file of subtitles what it is.
     heat_map: a picture of where the decoder looked, for a single text.
@@ -44,12 +46,15 @@ def run(
     """
     if texts and file is not None:
         raise UserError("got texts and --file; wanted one of them")
+    if models and to is not None:
+        raise UserError("got --model and --to, which chooses a model of the package; wanted one")
     ending = file.suffix.lower().removeprefix(".") if file is not None else ""
     if kind in SUBTITLES or ending in SUBTITLES:
         if texts or heat_map is not None:
             raise UserError("subtitles come from --file or stdin, and have no heat map")
         cues = _cues(_content(file))
-        return _run_subtitles(cues, kind or ending, _translate(models, beam, length_penalty, whole))
+        translate = _loaded(models, to, beam, length_penalty, whole)
+        return _run_subtitles(cues, kind or ending, translate)
     given = list(texts) or _content(file).removesuffix("\n").split("\n")
     if heat_map is not None:
         format_of(heat_map, PICTURES)
@@ -57,7 +62,7 @@ def run(
             raise UserError(f"a heat map shows one text, got {len(given)}")
     with ExitStack() as stack:
         part = None if heat_map is None else stack.enter_context(replacing(heat_map))
-        translations = _translate(models, beam, length_penalty, whole)(given)
+        translations = _loaded(models, to, beam, length_penalty, whole)(given)
         for translation in translations:
             print(_rendered(translation, kind or "text"))
         if part is not None:
@@ -65,13 +70,13 @@ def run(
     return 0
 
 
-def _translate(
-    models: Sequence[str], beam: int, length_penalty: float, whole: bool
+def _loaded(
+    models: Sequence[str], to: str | None, beam: int, length_penalty: float, whole: bool
 ) -> Callable[[list[str]], list[Translation]]:
     from asr.translator import Translator
 
     use_one_thread()
-    translator = Translator.load(models or None)
+    translator = Translator.load(models or None, to=to or "fr")
 
     def translate(texts: list[str]) -> list[Translation]:
         return translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)
