@@ -82,17 +82,17 @@ class Translator:
         cls,
         path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         device: str = "cpu",
-        to: str = "fr",
+        to: str | None = None,
     ) -> Translator:
         """Load a model folder, or several as an ensemble, in float32, on a device torch knows.
 
         Without a path the model of the package is loaded that goes from English to the language
-        `to`, one of `SHIPPED`; with one, `to` means nothing.
+        `to`, one of `SHIPPED`, or else to the first of them; with one, `to` means nothing.
         Raises UserError when there is none, a folder is not one of a translation model, or the
         models of an ensemble have other vocabularies than the first.
         """
         if path is None:
-            path = _shipped(to)
+            path = _shipped(next(iter(SHIPPED)) if to is None else to)
         paths = [path] if isinstance(path, str | os.PathLike) else list(path)
         if not paths:
             raise UserError("got no model folder; wanted one, or several for an ensemble")

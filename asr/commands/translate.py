@@ -36,7 +36,7 @@ def run(
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
     models: folders, several for an ensemble; none for a model of the package: that to the
-        language `to` (`asr.translator.SHIPPED`), or to French.
+        language `to`, or to the first of `asr.translator.SHIPPED`.
     whole: take each text as one sentence.
     kind: one of `FORMATS`; None means text, or for a file of subtitles what it is.
     heat_map: a picture of where the decoder looked, for a single text.
@@ -76,7 +76,7 @@ def _loaded(
     from asr.translator import Translator
 
     use_one_thread()
-    translator = Translator.load(models or None, to=to or "fr")
+    translator = Translator.load(models or None, to=to)
 
     def translate(texts: list[str]) -> list[Translation]:
         return translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)
