@@ -25,6 +25,7 @@ import soundfile
 from asr.audio.read import read
 from asr.errors import UserError
 from asr.text.normalize import normalize
+from asr.text.segmentation import WORD_START
 from asr.text.vocabulary import SPECIALS
 
 CHARACTERS_PER_SECOND: Final = 25.0  # CTC emits one per 40 ms at most; fast readers reach 22
@@ -36,7 +37,6 @@ ROOM: Final = (
 )
 
 _UNKNOWN_FRAMES: Final = 2**62  # a streamed FLAC claims at least so many
-_WORD_START: Final = "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's sign for a space
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def _checked_duration(audio: Path) -> float:
 def _characters(symbols: Collection[str]) -> frozenset[str]:
     """What can be spelt with symbols, be they characters or subword pieces."""
     spelt = "".join(symbol for symbol in symbols if symbol not in SPECIALS)
-    return frozenset(spelt.replace(_WORD_START, " "))
+    return frozenset(spelt.replace(WORD_START, " "))
 
 
 def read_noise(path: str | Path) -> list[Utterance]:

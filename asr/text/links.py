@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-START: Final = "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's sign of the space before a word
+from asr.text.segmentation import WORD_START
+
 LEAST_SHARE: Final = 0.1  # of a word's weights, to be named
 
 
@@ -106,8 +107,8 @@ def _group(tokens: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
     starts = [
         place
         for place, token in enumerate(tokens)
-        if place in (0, len(tokens) - 1) or token.startswith(START)
+        if place in (0, len(tokens) - 1) or token.startswith(WORD_START)
     ]
     stops = [*starts[1:], len(tokens)]
-    texts = ("".join(tokens[a:b]).replace(START, "") for a, b in zip(starts, stops, strict=True))
-    return starts, tuple(texts)
+    words = ("".join(tokens[a:b]) for a, b in zip(starts, stops, strict=True))
+    return starts, tuple(word.replace(WORD_START, "") for word in words)

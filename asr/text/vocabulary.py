@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from asr.errors import UserError
+from asr.text.segmentation import WORD_START, choose_by_chance, merge_by_chance
 
 BLANK: Final = 0
 EOS: Final = 1
@@ -25,6 +28,7 @@ SPECIALS: Final = ("<blank>", "<eos>", "<unk>")
 ENGLISH: Final = " 'abcdefghijklmnopqrstuvwxyz"
 # What an unknown character reads as: one character, so that character errors count it once.
 UNKNOWN_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
+BEST_SEGMENTATIONS: Final = 64  # of a text, from which a unigram model draws; l of Kudo 2018
 
 
 @dataclass(frozen=True)
@@ -110,23 +114,25 @@ class Vocabulary:
     def sample(self, text: str, dropout: float, seed: int) -> list[int]:
         """Return the ids of `text` cut into subwords by chance; the same seed cuts the same way.
 
-        dropout: of byte-pair merges, the share left out at random; of a unigram model, how even
-            the chances of its segmentations are (its α); 0 gives what `encode` does.
+        dropout: of byte-pair merges, the share left out at random; of a unigram model, how sharp
+            the chances of its 64 best segmentations are (its α); 0 gives what `encode` does.
 
-        Sources: BPE-dropout, Provilkov et al. 2020; subword regularisation, Kudo 2018.
         Raises ValueError where the symbols are not subwords.
         """
         if self.model is None:
             raise ValueError(f"a vocabulary of {self.kind} has one way to cut a text")
         if not dropout:
             return self.encode(text)
-        from sentencepiece import set_random_generator_seed  # of its own generator, no one else's
-
-        set_random_generator_seed(seed)
-        pieces = self._sentencepiece.encode(
-            text, enable_sampling=True, alpha=dropout, nbest_size=-1
-        )
-        return [self._from_piece.get(piece, UNK) for piece in pieces]
+        random = Random(seed)
+        processor = self._sentencepiece
+        if self._merges is None:
+            best = processor.nbest_encode(text, nbest_size=BEST_SEGMENTATIONS)
+            chosen = choose_by_chance(best, processor.get_score, dropout, random)
+            return [self._from_piece.get(piece, UNK) for piece in chosen]
+        words = re.findall(f"{WORD_START}?[^{WORD_START}]*", processor.normalize(text))
+        pieces = [p for w in words for p in merge_by_chance(w, self._merges, dropout, random)]
+        ids = [self._from_piece.get(processor.piece_to_id(piece), UNK) for piece in pieces]
+        return [i for at, i in enumerate(ids) if i != UNK or ids[at - 1 : at] != [UNK]]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of `ids`; BLANK and EOS are dropped wherever they stand.
@@ -210,6 +216,17 @@ class Vocabulary:
     @cached_property
     def _from_piece(self) -> dict[int, int]:
         return {piece: len(SPECIALS) + i for i, piece in enumerate(self._pieces)}
+
+    @cached_property
+    def _merges(self) -> dict[str, float] | None:
+        """Score of each piece that merges make; None for a unigram model, which has no merges."""
+        processor = self._sentencepiece
+        try:
+            processor.nbest_encode("", nbest_size=1)
+        except RuntimeError:  # byte pairs have no best list
+            names = ((processor.id_to_piece(i), processor.get_score(i)) for i in self._pieces)
+            return {name: score for name, score in names if len(name) > 1}
+        return None
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         checked = [int(i) for i in ids]
