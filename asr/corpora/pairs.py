@@ -74,6 +74,26 @@ def read_sentences(path: str | Path) -> list[str]:
     return [tidied for line in _lines(Path(path)) if (tidied := tidy(line))]
 
 
+def read_classes(path: str | Path) -> list[list[Pair]]:
+    """Read words with their translations, lines as `read_pairs` reads; a blank line ends a class.
+
+    Raises UserError when the file cannot be read, a line lacks the tab or one side, or a class
+    has a single line.
+    """
+    path = Path(path)
+    classes: list[list[Pair]] = [[]]
+    for number, line in enumerate(_lines(path), 1):
+        if line.strip():
+            classes[-1].append(_pair(line, f"{path}:{number}"))
+        elif classes[-1]:
+            classes.append([])
+    classes = [words for words in classes if words]
+    for words in classes:
+        if len(words) == 1:
+            raise UserError(f"{path}: {words[0].source!r} is alone; a class has two words or more")
+    return classes
+
+
 def sentence_key(text: str) -> str:
     """Return the words of a sentence alone: alike for all its spellings, whatever case and marks.
 

@@ -77,6 +77,10 @@ class PairDataSettings:
         extra_times an epoch; the vocabulary is not learnt from it.
     joined: so many times as many pairs as there are are added to train on, of two or three pairs
         in a row each; see `asr.corpora.variants.join`.
+    exchange: a file of words that may stand for one another, relative to the config; see
+        `asr.corpora.pairs.read_classes`.
+    exchanged: so many times as many pairs are added, with another of those words in each; see
+        `asr.corpora.variants.exchange`.
     renamed: likewise added, with other names and numbers in them: `asr.corpora.variants.rename`.
     spoken: so many times as many again are added with their source as a recogniser writes it, in
         small letters without marks, so that what was transcribed can be translated.
@@ -101,12 +105,14 @@ class PairDataSettings:
     extra: str = ""
     extra_times: int = 1
     joined: float = 0.0
+    exchange: str = ""
+    exchanged: float = 0.0
     renamed: float = 0.0
     spoken: float = 0.0
     phrases: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("extra_times", "joined", "renamed", "spoken"):
+        for name in ("extra_times", "joined", "exchanged", "renamed", "spoken"):
             if (share := getattr(self, name)) < 0:
                 raise UserError(f"data.{name} must not be below 0, got {share}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,13 +16,14 @@ from asr.corpora.pairs import (
     gather,
     hold_out,
     part,
+    read_classes,
     read_pairs,
     read_parallel,
     read_sentences,
     tidy,
     tokenise,
 )
-from asr.corpora.variants import join, rename, spoken
+from asr.corpora.variants import exchange, join, rename, spoken
 from asr.errors import UserError
 from asr.text.vocabulary import EOS, Vocabulary
 from asr.training.batches import plan_batches
@@ -63,6 +65,7 @@ class TranslationData:
 
     Words are lower-cased and parted from punctuation; subwords take sentences as they are written.
     phrases: those of the config. dev: from short to long. pairs, examples: in the same order.
+    asked: sources to validate or to test with.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class TranslationData:
         if config.data.extra:
             extra = self._read_file(config_folder, config.data.extra, "", 0)
             self.pairs += extra * config.data.extra_times
-        self._add_variants(np.random.default_rng(config.seed))
+        self._add_variants(config_folder, np.random.default_rng(config.seed))
         self.examples = [
             Example(self.encode_source(pair.source), self.target.encode(pair.target))
             for pair in self.pairs
@@ -102,10 +105,17 @@ class TranslationData:
             f"{len(self.source)} and {len(self.target)} symbols"
         )
 
-    def _add_variants(self, random: np.random.Generator) -> None:
-        """Add what `data.renamed`, `data.joined` and `data.spoken` ask for, each of all so far."""
+    def _add_variants(self, config_folder: Path, random: np.random.Generator) -> None:
+        """Add what `data.exchanged`, `renamed`, `joined` and `spoken` ask for, each of all so far.
+
+        New words must not make a sentence to validate or to test with.
+        """
         settings = self.config.data
-        self.pairs += rename(self.pairs, round(settings.renamed * len(self.pairs)), random)
+        classes = self._read_classes(config_folder) if settings.exchanged else []
+        count = round(settings.exchanged * len(self.pairs))
+        self.pairs += part(exchange(self.pairs, classes, count, random), [self.asked])[0]
+        count = round(settings.renamed * len(self.pairs))
+        self.pairs += part(rename(self.pairs, count, random), [self.asked])[0]
         self.pairs += join(self.pairs, round(settings.joined * len(self.pairs)), random)
         drawn = random.integers(len(self.pairs), size=round(settings.spoken * len(self.pairs)))
         for source, target in [self.pairs[index] for index in drawn]:
@@ -159,7 +169,7 @@ class TranslationData:
         settings = self.config.data
         train = self._read_file(data, settings.train, settings.train_target, settings.limit)
         names = [name for name in (settings.test_list, settings.dev_list) if name]
-        lists = [map(self._form, read_sentences(config_folder / name)) for name in names]
+        lists = [[self._form(each) for each in read_sentences(config_folder / n)] for n in names]
         train, listed = part(train, lists)
         if settings.dev:
             dev = self._read_file(data, settings.dev, settings.dev_target, 0)
@@ -174,7 +184,14 @@ class TranslationData:
                     f"{data / settings.train}: no pairs to {name}; "
                     f"see data.dev, data.dev_list, data.dev_share and data.most_words"
                 )
+        self.asked = [*(pair.source for pair in dev), *chain.from_iterable(lists)]
         return train, sorted(self._questions(dev), key=lambda each: len(each.source))
+
+    def _read_classes(self, config_folder: Path) -> list[list[Pair]]:
+        if not self.config.data.exchange:
+            raise UserError("data.exchanged needs data.exchange, a file of words to exchange")
+        path = config_folder / self.config.data.exchange
+        return [[self.prepare(pair) for pair in words] for words in read_classes(path)]
 
     def _form(self, sentence: str) -> str:
         return self.prepare(Pair(sentence, "")).source

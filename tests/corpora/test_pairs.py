@@ -12,6 +12,7 @@ from asr.corpora.pairs import (
     gather,
     hold_out,
     part,
+    read_classes,
     read_pairs,
     read_parallel,
     read_sentences,
@@ -163,3 +164,17 @@ def test_sentences_without_words_stand_for_themselves() -> None:
 def test_translations_are_gathered_once_each() -> None:
     pairs = [Pair("a", "x"), Pair("b", "z"), Pair("a", "y"), Pair("a", "x")]
     assert gather(pairs) == {"a": ("x", "y"), "b": ("z",)}
+
+
+def test_classes_are_parted_by_blank_lines(tmp_path: Path) -> None:
+    path = tmp_path / "classes.tsv"
+    path.write_text("\nMonday\tlundi\nFriday\tvendredi\n\n\nten\tdix\nsix\tsix\n", "utf-8")
+    days, numbers = read_classes(path)
+    assert days == [("Monday", "lundi"), ("Friday", "vendredi")]
+    assert numbers == [("ten", "dix"), ("six", "six")]
+    path.write_text("Monday\tlundi\n\nten\tdix\nsix\tsix\n", "utf-8")
+    with pytest.raises(UserError, match="'Monday' is alone"):
+        read_classes(path)
+    path.write_text("Monday\n", "utf-8")
+    with pytest.raises(UserError, match=r"classes\.tsv:1: no tab"):
+        read_classes(path)

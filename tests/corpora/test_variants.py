@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from asr.corpora.pairs import Pair
-from asr.corpora.variants import join, rename, spoken
+from asr.corpora.variants import exchange, join, rename, spoken
 
 
 def test_joined_pairs_are_two_or_three_whole_sentences_in_a_row() -> None:
@@ -56,3 +56,39 @@ def test_pairs_with_a_rare_name_are_renamed_more_often() -> None:
     found = rename(pairs, 1000, np.random.default_rng(1))
     rare = sum(pair.source.startswith("See") for pair in found)
     assert 50 < rare < 150  # 1 / (1 + 100 / 10) of them; evenly it would be 1 / 101
+
+
+DAYS = [Pair("Monday", "lundi"), Pair("Friday", "vendredi"), Pair("Sunday", "dimanche")]
+RIVERS = [Pair("the Rhine", "le Rhin"), Pair("the Rhône", "le Rhône")]
+
+
+def test_exchanged_pairs_have_another_word_of_its_class_on_both_sides() -> None:
+    pairs = [
+        Pair("See you Monday.", "À lundi."),
+        Pair("I love the Rhine.", "J'aime le Rhin."),
+        Pair("From Friday to Sunday.", "De vendredi à dimanche."),
+        Pair("Mondays, Monday!", "Le lundi, lundi !"),  # twice on one side
+        Pair("Good Friday.", "Le Vendredi saint."),  # not as it stands
+        Pair("Sundays.", "Les dimanches."),  # not whole
+    ]
+    found = exchange(pairs, [DAYS, RIVERS], 200, np.random.default_rng(1))
+    assert len(found) == 200
+    assert exchange(pairs, [DAYS, RIVERS], 200, np.random.default_rng(1)) == found
+    assert set(found) == {
+        Pair("See you Friday.", "À vendredi."),
+        Pair("See you Sunday.", "À dimanche."),
+        Pair("I love the Rhône.", "J'aime le Rhône."),
+        Pair("From Monday to Sunday.", "De lundi à dimanche."),
+        Pair("From Friday to Monday.", "De vendredi à lundi."),
+    }
+    assert exchange(pairs[3:], [DAYS, RIVERS], 5, np.random.default_rng(1)) == []
+    assert exchange(pairs, [], 5, np.random.default_rng(1)) == []
+
+
+def test_rare_words_are_put_in_as_often_as_common_ones() -> None:
+    pairs = [Pair("On Monday.", "Le lundi."), Pair("The Rhine.", "Le Rhin.")]
+    pairs += [Pair(f"Friday {n}.", f"Un vendredi {n}.") for n in range(90)]
+    pairs += [Pair("By the Rhine.", "Sur le Rhin.")]
+    found = exchange(pairs, [DAYS, RIVERS], 4000, np.random.default_rng(1))
+    for word in ("Monday", "Friday", "Sunday", "the Rhône"):
+        assert abs(sum(word in pair.source for pair in found) - 1000) < 100

@@ -143,8 +143,31 @@ def test_renamed_pairs_are_added(tmp_path: Path) -> None:
     (tmp_path / "names.tsv").write_text("Tom left.\tTom est parti.\nI left.\tJe pars.\n" * 2)
     made = task(tmp_path, train="names.tsv", subwords=20, renamed=0.5).data.pairs
     assert [pair.target.split()[1:] for pair in made[4:]] == [["est", "parti."]] * 2
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "recipe/test.txt").write_text("Toom left!\n")  # the one name it can make of Tom
+    listed = task(tmp_path, train="names.tsv", subwords=20, renamed=0.5, test_list="test.txt")
+    assert len(listed.data.pairs) == 4
     with pytest.raises(UserError, match=r"data\.renamed.*-2"):
         task(tmp_path, renamed=-2.0)
+
+
+def test_exchanged_pairs_are_added_but_none_that_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "recipe/days.tsv").write_text("Monday\tlundi\nFriday\tvendredi\nSunday\tdimanche\n")
+    (tmp_path / "recipe/test.txt").write_text("See you Friday!\n")
+    (tmp_path / "days.tsv").write_text("See you Monday.\tÀ lundi.\nI left.\tJe pars.\n" * 40)
+    days = {"train": "days.tsv", "test_list": "test.txt", "exchange": "days.tsv"}
+    plain = task(tmp_path, **days, subwords=24)
+    made = task(tmp_path, **days, subwords=24, exchanged=0.5)
+    added = made.data.pairs[80:]
+    assert set(added) == {("See you Sunday.", "À dimanche.")} and 10 < len(added) < 30
+    assert made.source == plain.source
+    lowered = task(tmp_path, **days, exchanged=0.5).data.pairs[80:]
+    assert set(lowered) == {("see you sunday .", "à dimanche .")}
+    with pytest.raises(UserError, match=r"data\.exchanged.*-1"):
+        task(tmp_path, **days, exchanged=-1.0)
+    with pytest.raises(UserError, match=r"data\.exchanged needs data\.exchange"):
+        task(tmp_path, exchanged=0.5)
 
 
 def test_extra_pairs_come_from_beside_the_config_so_many_times(tmp_path: Path) -> None:
