@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from asr.corpora.pairs import read_pairs, read_sentences, sentence_key
+from asr.corpora.pairs import read_classes, read_pairs, read_sentences, sentence_key
 from asr.errors import UserError
 from asr.models.checkpoint import WEIGHTS, read_folder, read_weights, save_folder
 from asr.models.seq2seq import build_translation_model
@@ -85,6 +85,13 @@ def test_lists_are_fixed_apart_and_leave_what_is_shown_or_added(recipe: str) -> 
     extra = {sentence_key(pair.source) for pair in read_pairs(RECIPES / recipe / "everyday.tsv")}
     assert len(extra) > 100
     assert not ({sentence_key(each) for each in SPLIT["SHOWN"]} | extra) & (test | dev)
+
+
+@pytest.mark.parametrize("recipe", ["fra_eng", "deu_eng"])
+def test_words_to_exchange_are_each_in_one_class(recipe: str) -> None:
+    classes = read_classes(RECIPES / recipe / "exchange.tsv")
+    words = [pair for each in classes for pair in each]
+    assert len(set(words)) == len(words) > 150
 
 
 def test_the_choice_follows_from_the_sentences_alone() -> None:
