@@ -164,6 +164,8 @@ TRANSLATED = {
         "where is the station": "Où est la gare ?",  # as a recogniser writes it
         "Yes. Hello, Mr. Brown!": "Oui. Bonjour, M. Brown !",
         "I bought 25 apples.": "J'ai acheté 25 pommes.",
+        "He came back on Tuesday.": "Il est revenu le mardi.",
+        "I saw Mrs. Clark yesterday.": "J'ai vu Mme Clark hier.",
     },
     "de": {
         "Where is the station?": "Wo ist der Bahnhof?",
@@ -171,6 +173,8 @@ TRANSLATED = {
         "where is the station": "Wo ist der Bahnhof?",
         "Yes. Hello, Mr. Brown!": "Ja. Hallo, Herr Brown!",
         "I bought 25 apples.": "Ich habe 25 Äpfel gekauft.",
+        "He came back on Tuesday.": "Er kam am Dienstag zurück.",
+        "I saw Mrs. Clark yesterday.": "Ich habe gestern Frau Clark gesehen.",
     },
 }
 
