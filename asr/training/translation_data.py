@@ -106,21 +106,23 @@ class TranslationData:
         )
 
     def _add_variants(self, config_folder: Path, random: np.random.Generator) -> None:
-        """Add what `data.exchanged`, `renamed`, `joined` and `spoken` ask for, each of all so far.
-
-        New words must not make a sentence to validate or to test with.
-        """
+        """Add what `exchanged`, `renamed`, `joined` and `spoken` ask for, each of all so far."""
         settings = self.config.data
         classes = self._read_classes(config_folder) if settings.exchanged else []
         count = round(settings.exchanged * len(self.pairs))
-        self.pairs += part(exchange(self.pairs, classes, count, random), [self.asked])[0]
+        self._add_unasked(exchange(self.pairs, classes, count, random))
         count = round(settings.renamed * len(self.pairs))
-        self.pairs += part(rename(self.pairs, count, random), [self.asked])[0]
+        self._add_unasked(rename(self.pairs, count, random))
         self.pairs += join(self.pairs, round(settings.joined * len(self.pairs)), random)
         drawn = random.integers(len(self.pairs), size=round(settings.spoken * len(self.pairs)))
         for source, target in [self.pairs[index] for index in drawn]:
             if said := spoken(source):
                 self.pairs.append(Pair(said, target))
+
+    def _add_unasked(self, made: Sequence[Pair]) -> None:
+        """Add pairs with new words in them, but none that is to validate or to test with."""
+        unasked, _ = part(made, [self.asked])
+        self.pairs += unasked
 
     @property
     def by_words(self) -> bool:
