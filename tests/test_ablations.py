@@ -21,6 +21,7 @@ from asr.attention import Annotations
 from asr.audio.read import read
 from asr.audio.speech import speech_mask
 from asr.corpora.manifest import Utterance, read_manifest, write_manifest
+from asr.corpora.pairs import Pair
 from asr.decoding import LoadedModel
 from asr.errors import UserError
 from asr.models.seq2seq import build_translation_model
@@ -30,6 +31,7 @@ from asr.settings import to_table
 from asr.text.vocabulary import EOS
 from asr.training.config import load_config
 from asr.transcript import Segment
+from asr.translator import SHIPPED, Translator
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 WORDS = RECIPES / "fra_eng" / "words.toml"
@@ -44,6 +46,7 @@ def load(name: str, recipe: str = "ablations") -> ModuleType:
 
 runs, toys, summary, paths = map(load, ("runs", "toys", "summary", "paths"))
 kinds, speech, hours, pauses = map(load, ("kinds", "speech", "hours", "pauses"))
+lengths = load("lengths")
 
 
 def start(
@@ -221,6 +224,60 @@ def test_bleu_by_length_is_that_of_the_sentences_of_each_bucket():
 def test_a_config_of_speech_is_refused():
     with pytest.raises(UserError, match='wanted task = "translation"'):
         kinds.read_dev(RECIPES / "tones" / "tones.toml", None, [])
+
+
+# lengths
+
+
+def test_neighbours_are_joined_on_both_sides_and_what_is_left_over_is_dropped():
+    pairs = [Pair(letter, letter.upper()) for letter in "abcde"]
+    assert lengths.join(pairs, 1) == pairs
+    assert lengths.join(pairs, 2) == [Pair("a b", "A B"), Pair("c d", "C D")]
+    assert lengths.join(pairs, 6) == []
+
+
+def test_lengths_from_models_to_a_table_and_a_picture(tmp_path, monkeypatch, capsys):
+    """The references are what one of the models says itself; the other speaks another language."""
+    pytest.importorskip("sacrebleu")
+    french = Translator.load(to="fr")
+    long = "The old man in the blue coat reads the newspaper of yesterday."  # 12 words
+    texts = ["Where is the train station?", "I am very tired today.", long]
+    said = [each.text for each in french.translate(texts, beam=5, whole=True)]
+    files = []
+    for name, lines in (("en", texts), ("fr", said), ("more.en", texts[:1]), ("more.fr", said[:1])):
+        files.append(tmp_path / name)
+        files[-1].write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    asked = [tmp_path / "out", "--model", "one, twice", *[SHIPPED["fr"]] * 2]
+    asked += ["--model", "other", SHIPPED["de"]]
+    asked += ["--source", files[0], files[2], "--reference", files[1], files[3]]
+    start(monkeypatch, lengths, *asked, "--lengths", 5, 10, "--join", 1, 2)
+    single, joined = (tmp_path / "out/lengths.md").read_text("utf-8").split("2 sentences as one")
+    table = rows(tmp_path / "out/lengths.md")
+    assert table[0] == ["", "all", "1 to 5", "over 10"]  # no line is between
+    assert table[2] == ["one, twice", *["100.0 ± 0.0"] * 3]
+    assert table[3][0] == "other" and all(float(each) < 20 for each in table[3][1:])
+    assert table[4] == ["*lines*", "4", "3", "1"]
+    assert "single sentences" in single and "single" not in joined
+    assert table[5] == ["", "all", "6 to 10"]  # the second set has nobody to join
+    assert table[9] == ["*lines*", "1", "1"]
+    check_what_is_written(tmp_path / "out", "lengths", capsys.readouterr().out)
+
+
+def test_what_lengths_cannot_use_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "a").write_text("one line\n", "utf-8")
+    one = ["--source", tmp_path / "a", "--reference", tmp_path / "a"]
+    model = ["--model", "one", SHIPPED["fr"]]
+    for asked, reason in (
+        (["--model", "alone", *one], "--model wants a name and at least one model folder"),
+        ([*model, *one, tmp_path / "a"], "got 1 --source and 2 --reference"),
+        ([*model, *one, "--lengths", 10, 5], "--lengths wants rising numbers, got 10 5"),
+    ):
+        with pytest.raises(SystemExit):
+            start(monkeypatch, lengths, tmp_path / "out", *asked)
+        assert reason in capsys.readouterr().err
+    with pytest.raises(UserError, match="no test set has 2 sentences to join"):
+        start(monkeypatch, lengths, tmp_path / "out", *model, *one, "--join", 2)
+    assert not (tmp_path / "out").exists()
 
 
 # speech

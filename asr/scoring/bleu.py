@@ -46,12 +46,14 @@ def score(
     references: Sequence[str | Sequence[str]],
     hypotheses: Sequence[str],
     sources: Sequence[str] | None = None,
+    lengths: Sequence[int] = LENGTHS,
 ) -> Bleu:
     """Score translations against their references (Papineni et al. 2002; Post 2018).
 
     references: of each sentence one text, or several: any number, not the same for all.
     Texts are detokenised and cased as people write them. With `sources`, BLEU is also given for
     buckets of source length, which shows whether long sentences fall behind.
+    lengths: words, the upper ends of the buckets, rising; one more holds what is longer.
 
     Raises UserError when the numbers of sentences differ, there are none, one has no reference,
     or sacrebleu is missing.
@@ -74,7 +76,9 @@ def score(
         lowercase=lowered.score,
         lowercase_signature=str(lowercase.get_signature()),
         length_ratio=found.sys_len / max(found.ref_len, 1),
-        by_length=() if sources is None else _by_length(metrics, wanted, hypotheses, sources),
+        by_length=()
+        if sources is None
+        else _by_length(metrics, wanted, hypotheses, sources, lengths),
     )
 
 
@@ -112,9 +116,10 @@ def _by_length(
     references: Sequence[tuple[str, ...]],
     hypotheses: Sequence[str],
     sources: Sequence[str],
+    lengths: Sequence[int],
 ) -> tuple[Bucket, ...]:
     buckets = []
-    for low, high in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
+    for low, high in zip((0, *lengths), (*lengths, None), strict=True):
         inside = [
             i
             for i, source in enumerate(sources)

@@ -14,7 +14,10 @@ from asr.errors import UserError
 DOTS = 110  # per inch
 PANEL = 2.4  # inches across
 ROW = 0.5  # inches
-MARKS = (("o", "#0b5394"), ("^", "#cc5500"), ("s", "#4c8c2b"))  # of the series, with their colours
+MARKS = (  # of the series, with their colours
+    ("o", "#0b5394"), ("^", "#cc5500"), ("s", "#4c8c2b"),
+    ("D", "#7a3b8f"), ("v", "#8c6d1f"), ("P", "#555555"),
+)  # fmt: skip
 LANE = 0.7  # of a row, where the points of all series lie
 
 Series = Mapping[str, Sequence[float]]  # name → a value of each seed
@@ -52,7 +55,7 @@ def draw(
     """
     rows = list(next(iter(panels.values())))
     size = (1.6 + PANEL * len(panels), 1.1 + ROW * len(rows))
-    figure = Figure(figsize=size, dpi=DOTS, layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (title, panel) in zip(axes, panels.items(), strict=True):
         for place, row in enumerate(rows):
@@ -70,8 +73,16 @@ def draw(
     handles, names = axes[0].get_legend_handles_labels()
     if len(names) > 1:
         figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture; the ending of its name chooses the format, .png or .svg.
+
+    Raises UserError when it cannot be written.
+    """
     try:
-        figure.savefig(path)
+        figure.savefig(path, dpi=DOTS)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot write the picture: {error}") from error
 

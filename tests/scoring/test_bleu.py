@@ -54,6 +54,8 @@ def test_buckets_of_source_length_hold_every_sentence() -> None:
     assert max(long.bleu, long.lowercase) < 5
     assert "over 50" in report(result) and "lower-cased" in report(result)
     assert result.signature in report(result)
+    others = score(REFERENCES, said, sources, lengths=(9, 11, 60)).by_length
+    assert [bucket[:2] for bucket in others] == [("1 to 9", 1), ("10 to 11", 1), ("12 to 60", 1)]
 
 
 def test_unequal_numbers_are_refused() -> None:

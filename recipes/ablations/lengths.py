@@ -1,0 +1,170 @@
+"""BLEU by the length of the source, of models that are trained: what long sentences cost each.
+
+    python recipes/ablations/lengths.py OUTPUT --model additive runs/additive-{1,2,3}/model \\
+        --model "fixed context" runs/fixed-{1,2,3}/model --source test.en … --reference test.de …
+
+writes OUTPUT/lengths.md and OUTPUT/lengths.png: a row and a line for each --model, which names it
+and the model folders of its seeds, each scored alone. Several test sets are scored as one.
+--join 1 2 3 also scores what nobody was trained on: two and three sentences in a row as one line.
+
+Source: figure 2 of Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align
+and Translate", which is drawn there for attention (RNNsearch) and a fixed context (RNNencdec).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from runs import publish
+from summary import MARKS, cell, save
+
+from asr.commands.options import count
+from asr.corpora.pairs import Pair, read_parallel
+from asr.errors import UserError, exit_status
+from asr.render.tables import markdown_table
+from asr.scoring.bleu import LENGTHS, Bleu, score
+from asr.translator import Translator
+
+PANEL = (5.0, 3.4)  # inches
+
+
+class Row(NamedTuple):
+    """Models that differ in their seed alone, and what each came to."""
+
+    name: str
+    seeds: Sequence[Bleu]
+
+    def whole(self) -> list[float]:
+        """Return the BLEU of every seed, for all lengths together."""
+        return [each.bleu for each in self.seeds]
+
+    def by_length(self) -> list[list[float]]:
+        """Return the BLEU of every seed, for each bucket."""
+        buckets = zip(*(each.by_length for each in self.seeds), strict=True)
+        return [[each.bleu for each in bucket] for bucket in buckets]
+
+
+class Part(NamedTuple):
+    """A test set and its rows. joined: how many sentences a line of it has."""
+
+    joined: int
+    rows: Sequence[Row]
+
+    def __str__(self) -> str:
+        return f"{self.joined} sentences as one" if self.joined > 1 else "single sentences"
+
+    def buckets(self) -> list[tuple[str, int]]:
+        """Return the name of each bucket, in source words, and how many lines are in it."""
+        return [(each.name, each.sentences) for each in self.rows[0].seeds[0].by_length]
+
+
+def join(pairs: Sequence[Pair], number: int) -> list[Pair]:
+    """Return every so many neighbours as one pair; what is left over at the end is dropped."""
+    starts = range(0, len(pairs) - number + 1, number)
+    groups = [pairs[start : start + number] for start in starts]
+    return [Pair(*(" ".join(side) for side in zip(*group, strict=True))) for group in groups]
+
+
+def translate(folders: Sequence[str], pairs: Sequence[Pair], beam: int, penalty: float,
+              lengths: Sequence[int]) -> list[Bleu]:  # fmt: skip
+    """Score each model alone on all pairs."""
+    sources = [pair.source for pair in pairs]
+    references = [pair.target for pair in pairs]
+    found = []
+    for folder in folders:
+        translations = Translator.load([folder]).translate(
+            sources, beam=beam, length_penalty=penalty, whole=True
+        )
+        found.append(score(references, [each.text for each in translations], sources, lengths))
+    return found
+
+
+def table(part: Part) -> str:
+    """Return BLEU of all lines and of each bucket in Markdown, several seeds as mean and spread."""
+    rows = [
+        (row.name, *(cell(values, 1) for values in (row.whole(), *row.by_length())))
+        for row in part.rows
+    ]
+    buckets = part.buckets()
+    counts = ("*lines*", sum(lines for _, lines in buckets), *(lines for _, lines in buckets))
+    names = (name for name, _ in buckets)
+    heading = f"BLEU by the words of the source, {part}:"
+    return f"{heading}\n\n{markdown_table(('', 'all', *names), [*rows, counts])}"
+
+
+def picture(path: Path, parts: Sequence[Part]) -> None:
+    """Draw a panel for each part: a line through the means of each row, a point for each seed.
+
+    Raises UserError when the picture cannot be written.
+    """
+    width, height = PANEL
+    figure = Figure(figsize=(width * len(parts), height), layout="constrained")
+    axes = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
+    for axis, part in zip(axes, parts, strict=True):
+        _draw(axis, part)
+    axes[0].set_ylabel("BLEU", fontsize=9)
+    axes[0].set_ylim(bottom=0)
+    axes[0].legend(frameon=False, fontsize=9)
+    save(figure, path)
+
+
+def _draw(axis: Axes, part: Part) -> None:
+    buckets = part.buckets()
+    places = range(len(buckets))
+    for number, row in enumerate(part.rows):
+        mark, colour = MARKS[number % len(MARKS)]
+        values = row.by_length()
+        axis.plot(places, [mean(each) for each in values], "-", color=colour, label=row.name)
+        for place, each in zip(places, values, strict=True):
+            axis.plot([place] * len(each), each, mark, color=colour, ms=4.5, alpha=0.8, mew=0)
+    axis.set_xticks(places, [f"{name}\n({lines})" for name, lines in buckets])
+    axis.set_title(str(part), fontsize=10, loc="left")
+    axis.set_xlabel("words of the source (how many lines)", fontsize=9)
+    axis.tick_params(labelsize=9)
+    axis.grid(axis="y", color="0.9")
+
+
+def main() -> None:
+    """Read the arguments, translate, and write the tables and the picture."""
+    parser = argparse.ArgumentParser(description="BLEU by the length of the source.")
+    parser.add_argument("output", type=Path, help="a folder for the tables and the picture")
+    parser.add_argument("--model", action="append", nargs="+", required=True,
+                        metavar="NAME FOLDER", help="a name, then one model a seed")  # fmt: skip
+    parser.add_argument("--source", nargs="+", required=True, help="test sets, a sentence a line")
+    parser.add_argument("--reference", nargs="+", required=True, help="their translations")
+    parser.add_argument("--lengths", nargs="+", type=count, default=LENGTHS,
+                        help="in words, the upper ends of the buckets")  # fmt: skip
+    parser.add_argument("--join", nargs="+", type=count, default=[1], help="sentences to a line")
+    parser.add_argument("--beam", type=count, default=5)
+    parser.add_argument("--length-penalty", type=float, default=1.0)
+    given = parser.parse_args()
+    if any(len(each) < 2 for each in given.model):
+        parser.error("--model wants a name and at least one model folder")
+    if sorted(set(given.lengths)) != list(given.lengths):
+        parser.error(f"--lengths wants rising numbers, got {' '.join(map(str, given.lengths))}")
+    if len(given.source) != len(given.reference):
+        parser.error(f"got {len(given.source)} --source and {len(given.reference)} --reference")
+    sets = [read_parallel(*files) for files in zip(given.source, given.reference, strict=True)]
+    parts = []
+    for joined in given.join:
+        pairs = [pair for each in sets for pair in join(each, joined)]
+        if not pairs:
+            raise UserError(f"no test set has {joined} sentences to join")
+        rows = [
+            Row(name, translate(folders, pairs, given.beam, given.length_penalty, given.lengths))
+            for name, *folders in given.model
+        ]
+        parts.append(Part(joined, rows))
+    given.output.mkdir(parents=True, exist_ok=True)
+    text = "\n\n".join(map(table, parts))
+    publish(given.output, "lengths", text, lambda path: picture(path, parts))
+
+
+if __name__ == "__main__":
+    raise SystemExit(exit_status(main))
