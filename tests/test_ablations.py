@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -181,6 +182,11 @@ def test_what_a_variant_overrides_is_what_a_config_takes():
         decoder = load_config(WORDS, kinds.Variant("dot", "lstm", cut).overrides()).model.decoder
         assert decoder.cell == "lstm"
         assert {name: getattr(decoder, name) for name in paths.CUTS[cut]} == paths.CUTS[cut]
+    for change, settings in kinds.CHANGES.items():
+        config = load_config(WORDS, kinds.Variant("additive", "gru", change).overrides())
+        assert {key: attrgetter(key)(config) for key in settings} == settings
+        build_translation_model(config.model, 9, 9)
+    assert len({str(settings) for settings in kinds.CHANGES.values()}) == len(kinds.CHANGES)
     assert str(kinds.Variant("dot", "gru", "full")) == "dot, gru"
     assert str(kinds.Variant("dot", "gru", "zero-state")) == "dot, gru, zero-state"
 
@@ -192,7 +198,7 @@ def test_kinds_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch, ca
     asked += [part for each in small for part in ("--set", each)]
     start(monkeypatch, kinds, *asked)
     table = rows(tmp_path / "kinds.md")
-    assert table[0] == ["attention", "cell", "cut", "BLEU", *table[0][4:6], "parameters"]
+    assert table[0] == ["attention", "cell", "change", "BLEU", *table[0][4:6], "parameters"]
     for part in (table[2:4], table[6:8]):
         assert [row[:3] for row in part] == [
             ["additive", "gru", "full"],

@@ -4,8 +4,9 @@
         --kinds additive general fixed --cells gru lstm
 
 trains the config once for each kind, cell and seed, each in a folder of its own in RUNS,
-translates the config's dev sentences, and writes RUNS/kinds.md and RUNS/kinds.png. --cuts also
-cuts paths of the decoder (see paths.py). Runs that are finished are not trained again.
+translates the config's dev sentences, and writes RUNS/kinds.md and RUNS/kinds.png. --changes
+makes each of these models otherwise as well: paths of the decoder cut (see paths.py), another
+normaliser, another place of the query. Runs that are finished are not trained again.
 """
 
 from __future__ import annotations
@@ -35,25 +36,42 @@ from asr.translator import Translator
 
 RESULT = "result.json"  # in the folder of a run
 
+# name → what it sets in a config
+CHANGES: dict[str, dict[str, Any]] = {
+    cut: {f"model.decoder.{name}": value for name, value in settings.items()}
+    for cut, settings in CUTS.items()
+} | {
+    "sharpened": {"model.attention.temperature": 0.5},
+    "smoothed": {"model.attention.normalizer": "smoothed"},
+    "top-3": {"model.attention.normalizer": "top_k", "model.attention.top_k": 3},
+    "hard": {"model.attention.normalizer": "hard"},
+    "four-heads": {"model.attention.heads": 4},
+    "query-before": {"model.decoder.attend": "before"},
+    "query-after": {"model.decoder.attend": "after"},
+    "input-feeding": {"model.decoder.attend": "after", "model.decoder.input_feeding": True},
+    "self-attention": {"model.encoder.attention_layers": 1},
+    "entropy-penalty": {"loss.entropy": 0.01},
+    "coverage-penalty": {"loss.coverage": 0.1},
+}
+
 
 class Variant(NamedTuple):
-    """A row of the table: the names of an attention, of a decoder cell and of a cut."""
+    """A row of the table: the names of an attention, of a decoder cell and of a change."""
 
     kind: str
     cell: str
-    cut: str
+    change: str
 
     def overrides(self) -> list[str]:
         """Return what it changes in a config, as for `asr train --set`."""
-        cuts = CUTS[self.cut].items()
         return [
             f'model.attention.kind="{self.kind}"',
             f'model.decoder.cell="{self.cell}"',
-            *(f"model.decoder.{name}={json.dumps(value)}" for name, value in cuts),
+            *(f"{key}={json.dumps(value)}" for key, value in CHANGES[self.change].items()),
         ]
 
     def __str__(self) -> str:
-        return ", ".join(self if self.cut != "full" else self[:2])
+        return ", ".join(self if self.change != "full" else self[:2])
 
 
 class Dev(NamedTuple):
@@ -138,7 +156,7 @@ def tables(results: dict[Variant, list[Figures]]) -> str:
         buckets = zip(*(each.by_length for each in seeds), strict=True)
         lengths.append((*variant, *(cell([value for _, value in each], 1) for each in buckets)))
     names = [name for name, _ in next(iter(results.values()))[0].by_length]
-    shared = ("attention", "cell", "cut")
+    shared = ("attention", "cell", "change")
     timed = ("training, CPU-s", "decoding, CPU-s")
     return "\n\n".join(
         (
@@ -167,7 +185,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder that the config's paths start from")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["additive", "fixed"])
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=list(CELLS))
-    parser.add_argument("--cuts", nargs="+", choices=CUTS, default=["full"])
+    parser.add_argument("--changes", nargs="+", choices=CHANGES, default=["full"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--beam", type=count, default=4)
@@ -175,7 +193,7 @@ def main() -> None:
     dev = read_dev(given.config, given.data, given.overrides)
     results: dict[Variant, list[Figures]] = {}
     for variant, seed in product(
-        map(Variant._make, product(given.kinds, given.cells, given.cuts)), given.seeds
+        map(Variant._make, product(given.kinds, given.cells, given.changes)), given.seeds
     ):
         folder = given.runs / "-".join((*variant, str(seed)))
         overrides = [*given.overrides, *variant.overrides(), f"seed={seed}"]
