@@ -267,6 +267,8 @@ def test_lengths_from_models_to_a_table_and_a_picture(tmp_path, monkeypatch, cap
     assert table[5] == ["", "all", "6 to 10"]  # the second set has nobody to join
     assert table[9] == ["*lines*", "1", "1"]
     check_what_is_written(tmp_path / "out", "lengths", capsys.readouterr().out)
+    start(monkeypatch, lengths, *asked, "--lengths", 5, 10, "--fewest", 2)
+    assert rows(tmp_path / "out/lengths.md")[0::4] == [["", "all", "1 to 5"], ["*lines*", "4", "3"]]
 
 
 def test_what_lengths_cannot_use_is_refused(tmp_path, monkeypatch, capsys):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -51,9 +52,10 @@ class Row(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A test set and its rows. joined: how many sentences a line of it has."""
+    """A test set of so many lines and its rows. joined: how many sentences a line has."""
 
     joined: int
+    lines: int
     rows: Sequence[Row]
 
     def __str__(self) -> str:
@@ -71,18 +73,15 @@ def join(pairs: Sequence[Pair], number: int) -> list[Pair]:
     return [Pair(*(" ".join(side) for side in zip(*group, strict=True))) for group in groups]
 
 
-def translate(folders: Sequence[str], pairs: Sequence[Pair], beam: int, penalty: float,
-              lengths: Sequence[int]) -> list[Bleu]:  # fmt: skip
-    """Score each model alone on all pairs."""
-    sources = [pair.source for pair in pairs]
-    references = [pair.target for pair in pairs]
-    found = []
-    for folder in folders:
-        translations = Translator.load([folder]).translate(
-            sources, beam=beam, length_penalty=penalty, whole=True
-        )
-        found.append(score(references, [each.text for each in translations], sources, lengths))
-    return found
+def measure(folder: str, pairs: Sequence[Pair], given: argparse.Namespace) -> Bleu:
+    """Translate all pairs with one model and score it, without the buckets of too few lines."""
+    sources, references = zip(*pairs, strict=True)
+    translations = Translator.load(folder).translate(
+        list(sources), beam=given.beam, length_penalty=given.length_penalty, whole=True
+    )
+    found = score(references, [each.text for each in translations], sources, given.lengths)
+    shown = tuple(each for each in found.by_length if each.sentences >= given.fewest)
+    return replace(found, by_length=shown)
 
 
 def table(part: Part) -> str:
@@ -92,7 +91,7 @@ def table(part: Part) -> str:
         for row in part.rows
     ]
     buckets = part.buckets()
-    counts = ("*lines*", sum(lines for _, lines in buckets), *(lines for _, lines in buckets))
+    counts = ("*lines*", part.lines, *(lines for _, lines in buckets))
     names = (name for name, _ in buckets)
     heading = f"BLEU by the words of the source, {part}:"
     return f"{heading}\n\n{markdown_table(('', 'all', *names), [*rows, counts])}"
@@ -140,6 +139,7 @@ def main() -> None:
     parser.add_argument("--reference", nargs="+", required=True, help="their translations")
     parser.add_argument("--lengths", nargs="+", type=count, default=LENGTHS,
                         help="in words, the upper ends of the buckets")  # fmt: skip
+    parser.add_argument("--fewest", type=count, default=1, help="lines that a bucket must have")
     parser.add_argument("--join", nargs="+", type=count, default=[1], help="sentences to a line")
     parser.add_argument("--beam", type=count, default=5)
     parser.add_argument("--length-penalty", type=float, default=1.0)
@@ -157,10 +157,10 @@ def main() -> None:
         if not pairs:
             raise UserError(f"no test set has {joined} sentences to join")
         rows = [
-            Row(name, translate(folders, pairs, given.beam, given.length_penalty, given.lengths))
+            Row(name, [measure(folder, pairs, given) for folder in folders])
             for name, *folders in given.model
         ]
-        parts.append(Part(joined, rows))
+        parts.append(Part(joined, len(pairs), rows))
     given.output.mkdir(parents=True, exist_ok=True)
     text = "\n\n".join(map(table, parts))
     publish(given.output, "lengths", text, lambda path: picture(path, parts))
