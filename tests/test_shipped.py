@@ -175,6 +175,8 @@ TRANSLATED = {
         "I bought 25 apples.": "Ich habe 25 Äpfel gekauft.",
         "He came back on Tuesday.": "Er kam am Dienstag zurück.",
         "I saw Mrs. Clark yesterday.": "Ich habe gestern Frau Clark gesehen.",
+        "I have never seen such a beautiful sunset.":  # drawn in the README
+        "Ich habe noch nie so einen schönen Sonnenuntergang gesehen.",
     },
 }
 
