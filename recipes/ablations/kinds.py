@@ -52,6 +52,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "self-attention": {"model.encoder.attention_layers": 1},
     "entropy-penalty": {"loss.entropy": 0.01},
     "coverage-penalty": {"loss.coverage": 0.1},
+    "scheduled-sampling": {"loss.scheduled_sampling": 0.2},
 }
 
 

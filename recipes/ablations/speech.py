@@ -77,6 +77,9 @@ VARIANTS = {
     "ctc-0": Variant(["loss.ctc=0.0"], {}),
     "ctc-0.6": Variant(["loss.ctc=0.6"], {}),
     "no-location": attending({"location_features": 0}, {}),
+    "scheduled-sampling": Variant(
+        ["loss.scheduled_sampling=0.2", "loss.scheduled_sampling_from=400"], {}
+    ),
 }
 
 
