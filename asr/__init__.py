@@ -9,33 +9,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asr.decoding import DecodingSettings
-    from asr.recognizer import Failure, Recognizer, load
-    from asr.transcript import Segment, Transcript
+    from asr.inference.decoding import DecodingSettings
+    from asr.inference.recognizer import Failure, Recognizer, load
+    from asr.inference.translator import Translator, load_translator
+    from asr.results import Character, Segment, StopReason, Transcript, Translation, Word
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Character",
     "DecodingSettings",
     "Failure",
     "Recognizer",
     "Segment",
+    "StopReason",
     "Transcript",
+    "Translation",
+    "Translator",
+    "Word",
     "load",
+    "load_translator",
 ]
 
 _HOMES = {
-    "DecodingSettings": "asr.decoding",
-    "Failure": "asr.recognizer",
-    "Recognizer": "asr.recognizer",
-    "Segment": "asr.transcript",
-    "Transcript": "asr.transcript",
-    "load": "asr.recognizer",
+    "Character": "asr.results",
+    "DecodingSettings": "asr.inference.decoding",
+    "Failure": "asr.inference.recognizer",
+    "Recognizer": "asr.inference.recognizer",
+    "Segment": "asr.results",
+    "StopReason": "asr.results",
+    "Transcript": "asr.results",
+    "Translation": "asr.results",
+    "Translator": "asr.inference.translator",
+    "Word": "asr.results",
+    "load": "asr.inference.recognizer",
+    "load_translator": "asr.inference.translator",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, as PEP 562 has it."""
+    """Import a public name on first access (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

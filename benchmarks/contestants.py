@@ -61,10 +61,10 @@ def _ours(job: Job, precision: str) -> Translator:
     from asr.text.vocabulary import EOS
     from asr.training.config import load_config
     from asr.training.loop import make_optimizer
-    from asr.training.sequences import pad
+    from asr.training.losses.sequences import pad
     from asr.training.state import RunningAverage
-    from asr.training.translation import TranslationTask
-    from asr.training.translation_data import TextBatch
+    from asr.training.tasks.translation import TranslationTask
+    from asr.training.tasks.translation_data import TextBatch
 
     path = Path(job.config)
     config = load_config(path, [*AS_IS, f"training.precision={precision}"])

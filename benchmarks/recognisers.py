@@ -61,8 +61,8 @@ def _files(folder: Path) -> list[Path]:
 def _ours(beam: int | None, lm_weight: float | None) -> tuple[Transcribe, list[Path]]:
     import torch
 
-    from asr.models.checkpoint import BOUNDARIES, CONFIG, LANGUAGE_MODEL, WEIGHTS
-    from asr.recognizer import SHIPPED, Recognizer
+    from asr.inference.recognizer import SHIPPED, Recognizer
+    from asr.models.folder import BOUNDARIES, CONFIG, LANGUAGE_MODEL, WEIGHTS
 
     torch.set_num_threads(1)
     recognizer = Recognizer.load().configured(beam=beam, lm_weight=lm_weight)

@@ -142,7 +142,7 @@ def plan(given: argparse.Namespace) -> Job:
     from asr.corpora.pairs import read_sentences
     from asr.errors import UserError
     from asr.training.config import TranslationConfig, load_config
-    from asr.training.translation_data import TranslationData
+    from asr.training.tasks.translation_data import TranslationData
 
     config = load_config(given.config, AS_IS)
     if not isinstance(config, TranslationConfig):

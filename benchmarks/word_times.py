@@ -25,8 +25,8 @@ from recognisers import RATE, add_choices, chosen, whisper, whisper_tiny
 from asr.corpora.manifest import Utterance
 from asr.corpora.word_times import Timed, read_word_times, timed_words
 from asr.errors import exit_status
-from asr.recognizer import Recognizer
-from asr.render.subtitles import Span
+from asr.inference.recognizer import Recognizer
+from asr.results import Span
 from asr.text.normalize import normalize
 
 NEAR = (10, 25, 50, 100)  # milliseconds within which a boundary counts as found

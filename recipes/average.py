@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from asr.errors import UserError, exit_status
-from asr.models.checkpoint import WEIGHTS, read_folder, read_weights, save_folder
+from asr.models.folder import WEIGHTS, read_folder, read_weights, save_folder
 from asr.training.state import average_weights
 
 

@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 from asr.errors import UserError, exit_status
-from asr.models.checkpoint import WEIGHTS, copy_folder
+from asr.models.folder import WEIGHTS, copy_folder
 
 
 def main() -> None:

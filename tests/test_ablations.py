@@ -23,16 +23,15 @@ from asr.audio.read import read
 from asr.audio.speech import speech_mask
 from asr.corpora.manifest import Utterance, read_manifest, write_manifest
 from asr.corpora.pairs import Pair
-from asr.decoding import LoadedModel
 from asr.errors import UserError
+from asr.inference.decoding import LoadedModel
+from asr.inference.pieces import Piece, whole
+from asr.inference.translator import SHIPPED, Translator
 from asr.models.seq2seq import build_translation_model
-from asr.pieces import Piece, whole
-from asr.render.subtitles import Span
-from asr.settings import to_table
+from asr.results import Segment, Span
+from asr.tables import to_table
 from asr.text.vocabulary import EOS
 from asr.training.config import load_config
-from asr.transcript import Segment
-from asr.translator import SHIPPED, Translator
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 WORDS = RECIPES / "fra_eng" / "words.toml"

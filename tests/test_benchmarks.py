@@ -17,7 +17,7 @@ import asr
 from asr.corpora.manifest import Utterance
 from asr.corpora.word_times import Timed
 from asr.errors import UserError
-from asr.render.subtitles import Span
+from asr.results import Span
 from asr.training.config import load_config
 
 ROOT = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ from asr.attention import KINDS, Window, contract
 from asr.attention.normalizers import NORMALIZERS
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import TranslationSettings
-from asr.settings import from_table
+from asr.tables import from_table
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")
 SECTION = TEXT.split("## Adding an attention mechanism\n")[1].split("\n## ")[0]

@@ -13,37 +13,40 @@ PACKAGE = ROOT / "asr"
 HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer", "tqdm")
 
 # Room → what of asr it may import besides itself. A name stands for the module and all below it.
-BASE = {"asr.errors", "asr.settings"}
+BASE = {"asr.errors", "asr.results", "asr.tables"}
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
 MODELS = {"asr.models", "asr.attention"}
-SEARCH = {"asr.search"}
+SEARCH = {"asr.search", "asr.lm"}
 FIGURES = {"asr.scoring", "asr.render"}
 ALLOWED = {
     "asr.errors": set(),
-    "asr.settings": {"asr.errors"},
+    "asr.results": set(),
+    "asr.tables": {"asr.errors"},
     "asr.attention": set(),
     "asr.audio": {"asr.errors"},
     "asr.text": {"asr.errors"},
     "asr.models": {"asr.attention", *BASE},
+    "asr.lm": SEARCH | MODELS | TEXT | BASE,
     "asr.search": MODELS | TEXT | BASE,
+    "asr.runtime": MODELS | SEARCH | TEXT | BASE,
+    "asr.alignment": MODELS | SEARCH | SOUND | TEXT | BASE,
     "asr.scoring": {"asr.render.tables", *BASE},
     "asr.render": BASE,
     "asr.corpora": SOUND | TEXT | BASE,
-    "asr.training": MODELS | SEARCH | SOUND | TEXT | FIGURES | {"asr.corpora"} | BASE,
-    "asr.align": MODELS | SEARCH | TEXT | BASE | {"asr.render.subtitles"},
-    "asr.transcript": {"asr.render.subtitles"},
-    "asr.pieces": SOUND,
-    "asr.boundaries": MODELS | SOUND | TEXT | BASE | {"asr.align", "asr.render.subtitles"},
-    "asr.decoding": MODELS
+    "asr.training": MODELS
+    | SEARCH
+    | SOUND
+    | TEXT
+    | FIGURES
+    | {"asr.corpora", "asr.alignment", "asr.runtime"}
+    | BASE,
+    "asr.inference": MODELS
     | SEARCH
     | SOUND
     | TEXT
     | BASE
-    | {"asr.align", "asr.boundaries", "asr.pieces", "asr.transcript", "asr.render.subtitles"},
-    "asr.recognizer": SOUND | TEXT | BASE | {"asr.decoding", "asr.pieces", "asr.transcript"},
-    "asr.translator": MODELS | SEARCH | TEXT | BASE | {"asr.corpora", "asr.render.picture"},
-    "asr.cues": TEXT | {"asr.render.subtitles", "asr.translator"},
+    | {"asr.alignment", "asr.corpora", "asr.render", "asr.runtime"},
     "asr.commands": {"asr"},
     "asr.cli": {"asr.commands", *BASE},
     "asr.__main__": {"asr.cli"},

@@ -16,12 +16,12 @@ from tiny_model import write_tiny_model
 from asr.audio.read import read
 from asr.corpora.manifest import read_manifest, require_clean
 from asr.corpora.word_times import Timed
-from asr.decoding import LoadedModel
 from asr.errors import UserError
+from asr.inference.decoding import LoadedModel
+from asr.inference.pieces import whole
+from asr.lm.estimation import lexicon_of, train_word_ngrams
+from asr.lm.lookahead import WordModel
 from asr.models.boundary import FRAMES, REACH, BoundaryModel
-from asr.pieces import whole
-from asr.search.kneser_ney import lexicon_of, train_word_ngrams
-from asr.search.word_model import WordModel
 from asr.text.vocabulary import EOS, Vocabulary
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "librispeech"

@@ -12,7 +12,8 @@ import torch
 
 from asr.corpora.pairs import read_classes, read_pairs, read_sentences, sentence_key
 from asr.errors import UserError
-from asr.models.checkpoint import WEIGHTS, read_folder, read_weights, save_folder
+from asr.inference.translator import Translator
+from asr.models.folder import WEIGHTS, read_folder, read_weights, save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
     AttentionSettings,
@@ -20,9 +21,8 @@ from asr.models.settings import (
     TextualSettings,
     TranslationSettings,
 )
-from asr.settings import to_table
+from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
-from asr.translator import Translator
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 SPLIT = runpy.run_path(str(RECIPES / "fra_eng" / "split.py"))

@@ -13,12 +13,12 @@ import asr
 from asr.audio.augment import speed
 from asr.audio.read import Waveform, read
 from asr.corpora import read_manifest
-from asr.models.checkpoint import LANGUAGE_MODEL
-from asr.recognizer import SHIPPED
+from asr.inference.recognizer import SHIPPED
+from asr.inference.translator import SHIPPED as TRANSLATORS
+from asr.inference.translator import Translator
+from asr.models.folder import LANGUAGE_MODEL
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters
-from asr.translator import SHIPPED as TRANSLATORS
-from asr.translator import Translator
 
 ROOT = Path(__file__).parents[1]
 SPEECH = ROOT / "data" / "speech"

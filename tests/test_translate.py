@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from asr import cli
-from asr.models.checkpoint import save_folder
+from asr.inference.translator import Translator
+from asr.models.folder import save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
     AttentionSettings,
@@ -18,9 +19,8 @@ from asr.models.settings import (
     TranslationSettings,
 )
 from asr.render.subtitles import parse_srt, parse_vtt
-from asr.settings import to_table
+from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
-from asr.translator import Translator
 
 SOURCE = Vocabulary.words(["go . i lost . i'm home !"], least=1)
 TARGET = Vocabulary.words(["va ! j'ai perdu . je suis chez moi ."], least=1)
@@ -173,7 +173,7 @@ def test_models_vote_and_the_search_can_be_told(run, model: str, said: dict[str,
 def test_the_package_has_a_model_for_each_language(
     model: str, said: dict[str, str], tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    monkeypatch.setattr("asr.translator.SHIPPED", {"fr": tmp_path, "de": Path(model)})
+    monkeypatch.setattr("asr.inference.translator.SHIPPED", {"fr": tmp_path, "de": Path(model)})
     assert cli.main(["translate", "--to", "de", "Go!"]) == 0
     assert capsys.readouterr().out == f"{said['Go!']}\n"
     assert cli.main(["translate", "Go!"]) == 2 and "to 'fr'" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from asr.audio.features import Normalizer
-from asr.models.checkpoint import save_folder
+from asr.models.folder import save_folder
 from asr.models.seq2seq import build_speech_model
 from asr.models.settings import (
     AcousticSettings,
@@ -14,7 +14,7 @@ from asr.models.settings import (
     DecoderSettings,
     SpeechSettings,
 )
-from asr.settings import to_table
+from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
 
 

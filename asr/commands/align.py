@@ -15,7 +15,7 @@ from asr.commands.output import FORMATS, format_of, render, replacing
 from asr.errors import UserError
 
 if TYPE_CHECKING:
-    from asr.transcript import Transcript
+    from asr.results import Transcript
 
 PICTURES: Final = {"png": ".png", "svg": ".svg", "pdf": ".pdf"}
 LONGEST_DRAWN: Final = 120.0  # seconds; beyond, a picture shows nothing any more
@@ -39,7 +39,7 @@ def run(
     with ExitStack() as stack:
         parts = [stack.enter_context(replacing(path)) for path in outputs]
         source = sys.stdin.buffer.read() if audio == "-" else audio
-        from asr.recognizer import Recognizer
+        from asr.inference.recognizer import Recognizer
 
         use_one_thread()
         recognizer = decoding.applied(Recognizer.load(model))

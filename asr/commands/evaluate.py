@@ -20,9 +20,9 @@ from asr.scoring.words import Scored, report, summarize, to_dict, worst
 
 if TYPE_CHECKING:
     from asr.audio.read import Waveform
-    from asr.recognizer import Recognizer
+    from asr.inference.recognizer import Recognizer
+    from asr.results import StopReason, Transcript
     from asr.scoring.health import Corpus, Health
-    from asr.transcript import Transcript
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Result(NamedTuple):
 
     scored: Scored
     log_probability: float
-    stop_reason: str
+    stop_reason: StopReason
     healths: list[Health]  # of its segments, where they are asked for
 
 
@@ -78,7 +78,7 @@ def run(
         if output is not None:
             part = stack.enter_context(replacing(output))
             file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
-        from asr.recognizer import Recognizer
+        from asr.inference.recognizer import Recognizer
 
         use_one_thread()
         recognizer = decoding.applied(Recognizer.load(model))
@@ -102,7 +102,7 @@ def _transcribe(
     """What comes of the utterances; of failures a line on stderr; a bar on a terminal."""
     from tqdm import tqdm
 
-    from asr.recognizer import Failure
+    from asr.inference.recognizer import Failure
 
     total = sum(utterance.duration for utterance in utterances) / speed
     sources = (_heard(utterance.audio, speed) for utterance in utterances)

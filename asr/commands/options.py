@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from asr.errors import FAILED
 
 if TYPE_CHECKING:
-    from asr.recognizer import Recognizer
+    from asr.inference.recognizer import Recognizer
 
 
 class Help(argparse.RawDescriptionHelpFormatter):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from asr.errors import UserError
 
 if TYPE_CHECKING:
-    from asr.transcript import Transcript
+    from asr.results import Transcript
 
 # format → ending of its files. "json" is one array; "jsonl" one object a line.
 FORMATS: Final = {

@@ -22,8 +22,8 @@ from asr.commands.output import (
 from asr.errors import UserError, complain
 
 if TYPE_CHECKING:
-    from asr.recognizer import Recognizer
-    from asr.transcript import Transcript
+    from asr.inference.recognizer import Recognizer
+    from asr.results import Transcript
 
 STDIN = "-"
 
@@ -56,7 +56,7 @@ def run(
             file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
         if not found:
             return 2
-        from asr.recognizer import Recognizer
+        from asr.inference.recognizer import Recognizer
 
         use_one_thread()
         recognizer = decoding.applied(Recognizer.load(model))
@@ -86,7 +86,7 @@ def _transcripts(recognizer: Recognizer, paths: Sequence[Path]) -> Iterator[Tran
     """Transcripts in the order of the paths; of failures a line on stderr; a bar on a terminal."""
     from tqdm import tqdm
 
-    from asr.recognizer import Failure
+    from asr.inference.recognizer import Failure
 
     is_shown = sys.stderr.isatty()
     total = sum(map(_seconds, paths)) if is_shown else None

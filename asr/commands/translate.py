@@ -15,8 +15,7 @@ from asr.commands.output import format_of, replacing
 from asr.errors import UserError
 
 if TYPE_CHECKING:
-    from asr.render.subtitles import Span
-    from asr.translator import Translation
+    from asr.results import Span, Translation
 
 SUBTITLES: Final = ("srt", "vtt")
 FORMATS: Final = ("text", "jsonl", "pharaoh", "why", *SUBTITLES)
@@ -36,7 +35,7 @@ def run(
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
     models: folders, several for an ensemble; none for a model of the package: that to the
-        language `to`, or to the first of `asr.translator.SHIPPED`.
+        language `to`, or to the first of `asr.inference.translator.SHIPPED`.
     whole: take each text as one sentence.
     kind: one of `FORMATS`; None means text, or for a file of subtitles what it is.
     heat_map: a picture of where the decoder looked, for a single text.
@@ -66,14 +65,18 @@ def run(
         for translation in translations:
             print(_rendered(translation, kind or "text"))
         if part is not None:
-            translations[0].draw(part, translations[0].source)
+            from asr.render.picture import draw_heat_map
+
+            first = translations[0]
+            source, target, weights = first.words
+            draw_heat_map(part, weights, source, target, first.source)
     return 0
 
 
 def _loaded(
     models: Sequence[str], to: str | None, beam: int, length_penalty: float, whole: bool
 ) -> Callable[[list[str]], list[Translation]]:
-    from asr.translator import Translator
+    from asr.inference.translator import Translator
 
     use_one_thread()
     translator = Translator.load(models or None, to=to)
@@ -88,7 +91,7 @@ def _run_subtitles(
     cues: Sequence[Span], kind: str, translate: Callable[[list[str]], list[Translation]]
 ) -> int:
     """Translate the cues and print them, with their times."""
-    from asr.cues import translate_cues
+    from asr.inference.subtitles import translate_cues
     from asr.render.subtitles import fit, to_srt, to_vtt
 
     if kind not in (*SUBTITLES, "text", "jsonl"):
@@ -126,7 +129,7 @@ def _content(file: Path | None) -> str:
 
 
 def _rendered(translation: Translation, kind: str) -> str:
-    from asr.text.links import pharaoh
+    from asr.alignment.links import pharaoh
 
     match kind:
         case "text":
@@ -140,8 +143,8 @@ def _rendered(translation: Translation, kind: str) -> str:
 
 def _why(translation: Translation) -> str:
     """A table of each word of the translation and the words it looked at."""
+    from asr.alignment.links import looks
     from asr.render.tables import text_table
-    from asr.text.links import looks
 
     words = translation.words
     rows = [
@@ -152,7 +155,7 @@ def _why(translation: Translation) -> str:
 
 
 def _record(translation: Translation) -> dict[str, Any]:
-    from asr.text.links import looks, pharaoh
+    from asr.alignment.links import looks, pharaoh
 
     words = translation.words
     return {

@@ -26,19 +26,20 @@ from asr.corpora.manifest import (
     write_manifest,
 )
 from asr.errors import UserError
+from asr.results import StopReason
 
 
 class Label(NamedTuple):
     """What was recognised between two times of a recording, in seconds.
 
-    log_probability: of the text and its end, in nats. stop_reason: see `asr.transcript.Segment`.
+    log_probability: of the text and its end, in nats. stop_reason: see `asr.results.Segment`.
     """
 
     start: float
     end: float
     text: str
     log_probability: float
-    stop_reason: str
+    stop_reason: StopReason
 
     @property
     def confidence(self) -> float:
@@ -46,7 +47,7 @@ class Label(NamedTuple):
         seconds = self.end - self.start
         usable = (
             self.text
-            and self.stop_reason == "eos"
+            and self.stop_reason is StopReason.EOS
             and SHORTEST <= seconds <= LONGEST
             and len(self.text) <= CHARACTERS_PER_SECOND * seconds
         )
@@ -66,7 +67,7 @@ def surest(labels: Sequence[Label], share: float) -> list[int]:
 def prepare(transcripts: str | Path, folder: str | Path, share: float = 0.5) -> Path:
     """Write the audio of the surest texts as FLAC into a folder; return the path of its manifest.
 
-    transcripts: JSON lines of `asr.transcript.Transcript.record`; paths of recordings that are not
+    transcripts: JSON lines of `asr.results.Transcript.record`; paths of recordings that are not
         absolute are taken from where the command runs, as they were written. Recordings are cut as
         they were to be decoded, and come out mono and at 16 kHz. share: see `surest`.
 
@@ -123,7 +124,7 @@ def _parse(record: Any) -> tuple[Path, list[Label]]:
             end=float(segment["end"]),
             text=str(segment["text"]),
             log_probability=float(segment["log_probability"]),
-            stop_reason=str(segment["stop_reason"]),
+            stop_reason=StopReason(segment["stop_reason"]),
         )
         for segment in record["segments"]
     ]

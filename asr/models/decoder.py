@@ -14,9 +14,9 @@ from asr.attention.normalizers import at_least_float32
 from asr.errors import UserError
 from asr.models.cells import CELLS, Cell, State, gate_norm
 from asr.models.dropout import Dropout, TokenDropout
+from asr.models.fused.loop import Unrolled, can_unroll, unroll
 from asr.models.initial import initial_state
 from asr.models.readout import Readout, TiedOutput
-from asr.models.unrolled import Unrolled, can_unroll, unroll
 
 ATTEND = ("before", "between", "after")
 

@@ -9,16 +9,16 @@ from asr.attention.contract import Attention
 from asr.attention.masks import Window
 from asr.attention.normalizers import build_normalizer
 from asr.errors import UserError
-from asr.models.acoustic import AcousticEncoder
 from asr.models.ctc import CTCHead
 from asr.models.decoder import Decoder
+from asr.models.encoders.acoustic import AcousticEncoder
+from asr.models.encoders.textual import TextualEncoder
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
     SpeechSettings,
     TranslationSettings,
 )
-from asr.models.textual import TextualEncoder
 
 
 class SpeechModel(nn.Module):

@@ -15,7 +15,7 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class AcousticSettings:
-    """See `asr.models.acoustic.AcousticEncoder`."""
+    """See `asr.models.encoders.acoustic.AcousticEncoder`."""
 
     channels: int = 32
     state_size: int = 320
@@ -26,7 +26,7 @@ class AcousticSettings:
 
 @dataclass(frozen=True)
 class TextualSettings:
-    """See `asr.models.textual.TextualEncoder`; rates of dropout left out are as `dropout`."""
+    """See `asr.models.encoders.textual.TextualEncoder`; a dropout rate left out is `dropout`."""
 
     embedding_size: int = 128
     state_size: int = 128

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asr.errors import UserError
 from asr.render.places import Label, assign_lanes, move_apart, row_labels, visible
-from asr.render.subtitles import Span
+from asr.results import Span
 
 RATE: Final = 16_000  # samples per second
 WINDOW: Final = 400  # samples, 25 ms

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from asr.errors import UserError
+from asr.results import Span
 
 WIDTH: Final = 42  # characters a line, as broadcasters keep it
 LINES: Final = 2  # lines a cue
@@ -21,15 +22,6 @@ _TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
 _TAG: Final = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")  # <i>, <v Name>, {\an8}
 _DASH: Final = re.compile(r"[-\N{EN DASH}\N{EM DASH}]\s*(?=\S)")
 _TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
-
-
-class Span(NamedTuple):
-    """A word, a segment or a cue; times in seconds from the start, `confidence` from 0 to 1."""
-
-    text: str
-    start: float
-    end: float
-    confidence: float | None = None
 
 
 class Turn(NamedTuple):

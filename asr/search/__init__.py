@@ -4,9 +4,8 @@ from asr.search.beam import beam_search
 from asr.search.greedy import ctc_greedy, greedy
 from asr.search.guard import RepeatGuard
 from asr.search.hypothesis import Hypothesis
-from asr.search.ngram import NgramModel
+from asr.search.options import BeamSettings
 from asr.search.scorers import CTCPrefixScorer, LanguageModel, LanguageModelScorer, Scorer
-from asr.search.settings import BeamSettings
 
 __all__ = [
     "BeamSettings",
@@ -14,7 +13,6 @@ __all__ = [
     "Hypothesis",
     "LanguageModel",
     "LanguageModelScorer",
-    "NgramModel",
     "RepeatGuard",
     "Scorer",
     "beam_search",

@@ -22,9 +22,9 @@ from asr.search.hypothesis import (
     should_thin,
     take,
 )
+from asr.search.options import BeamSettings
 from asr.search.pool import Pool, StepReport
 from asr.search.scorers import Scorer, ScorerState
-from asr.search.settings import BeamSettings
 from asr.text.vocabulary import BLANK, EOS
 
 

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple
 import torch
 from torch import Tensor
 
+from asr.results import StopReason
 from asr.search.contract import Memory, SearchDecoder, State
 from asr.search.guard import DEFAULT_GUARD, GuardState, RepeatGuard
 from asr.search.hypothesis import (
@@ -120,11 +121,11 @@ def _step(
 def _ending(step: int, limit: int, token: int, excess: int) -> Ending | None:
     """How a text ends at this step, or None where it goes on."""
     if token == EOS:
-        return Ending(0.0, step, 0, step, "eos")
+        return Ending(0.0, step, 0, step, StopReason.EOS)
     if step == limit:
-        return Ending(0.0, step, 0, step, "length")
+        return Ending(0.0, step, 0, step, StopReason.LENGTH)
     if excess:
-        return Ending(0.0, step + 1, 0, step + 1 - excess, "repeat")
+        return Ending(0.0, step + 1, 0, step + 1 - excess, StopReason.REPEAT)
     return None
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor
 
+from asr.results import StopReason
 from asr.text.vocabulary import BLANK
 
 _DONE_SHARE: Final = 1 / 8  # of the rows, before they are taken out
@@ -36,7 +37,7 @@ class Hypothesis(NamedTuple):
     tokens: list[int]
     log_probability: float
     weights: Tensor
-    stop_reason: str
+    stop_reason: StopReason
     token_log_probabilities: list[float]
     score: float = 0.0
 
@@ -51,7 +52,7 @@ class Ending(NamedTuple):
     step: int
     slot: int
     kept: int
-    reason: str
+    reason: StopReason
 
 
 class Step(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from asr.results import StopReason
 from asr.search.hypothesis import Ending
-from asr.search.settings import BeamSettings
+from asr.search.options import BeamSettings
 from asr.text.vocabulary import EOS
 
 
@@ -47,11 +48,11 @@ class Pool:
                 continue
             if report.tokens[slot] == EOS:
                 score = self._settings.rank(total, step)
-                self._ended.append(Ending(score, step, report.parents[slot], step, "eos"))
+                self._ended.append(Ending(score, step, report.parents[slot], step, StopReason.EOS))
             elif report.excess[slot]:
                 kept = step + 1 - report.excess[slot]
                 score = self._settings.rank(total, step + 1)
-                self._circling.append(Ending(score, step + 1, slot, kept, "repeat"))
+                self._circling.append(Ending(score, step + 1, slot, kept, StopReason.REPEAT))
             else:
                 live = max(live, total)
         self.done = live == -math.inf or self._unbeatable(live, step + 1)
@@ -81,7 +82,7 @@ class Pool:
         }
         for slot, total in enumerate(report.end_totals):
             if total > -math.inf:
-                reason = "eos" if slot in chosen else "length"
+                reason = StopReason.EOS if slot in chosen else StopReason.LENGTH
                 score = self._settings.rank(total, step)
                 self._ended.append(Ending(score, step, slot, step, reason))
 

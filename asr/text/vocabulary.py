@@ -239,7 +239,7 @@ class Vocabulary:
 def of_both_sides(path: Path, contents: Mapping[str, str]) -> tuple[Vocabulary, Vocabulary]:
     """Make the vocabularies of source and target of a translation model.
 
-    path: its folder. contents: file stem → JSON, as `asr.models.checkpoint.read_folder` gives them.
+    path: its folder. contents: file stem → JSON, as `asr.models.folder.read_folder` gives them.
     Raises UserError when one is missing or broken.
     """
     if missing := {"source", "target"} - set(contents):

@@ -10,7 +10,7 @@ from typing import Any
 
 from asr.errors import UserError
 from asr.models.settings import LanguageSettings, SpeechSettings, TranslationSettings
-from asr.settings import from_table
+from asr.tables import from_table
 
 PRECISIONS = ("auto", "bf16", "fp32")
 
@@ -180,8 +180,9 @@ class LossSettings:
     """(1 − ctc)·attention + ctc·CTC, where attention is (1 − risk)·(cross-entropy + penalties of
     the weights, each with its factor) + risk·expected errors.
 
-    risk: of the texts that a beam of `risk_beam` finds best; see `asr.training.risk`. For models
-        that have been trained without: it wants texts that are nearly right.
+    risk: of the texts that a beam of `risk_beam` finds best; see
+        `asr.training.losses.risk`. For models that have been trained without: it wants texts that
+        are nearly right.
     consistency: of what two passes with other dropout say of each target (R-Drop), for
         translation; it takes twice the time a step.
     """

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from asr.errors import UserError
-from asr.models.checkpoint import WEIGHTS
-from asr.settings import to_table
+from asr.models.folder import WEIGHTS
+from asr.tables import to_table
 from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
 from asr.training.distributed import rank, run_in_processes
 from asr.training.loop import Task, model_folder, tell, train, write_json
@@ -68,14 +68,14 @@ def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> 
 
 def _make_task(config: Config, data: Path, config_folder: Path) -> Task:
     if isinstance(config, SpeechConfig):
-        from asr.training.speech import SpeechTask
+        from asr.training.tasks.speech import SpeechTask
 
         return SpeechTask(config, data, config_folder)
     if isinstance(config, LanguageConfig):
-        from asr.training.language import LanguageTask
+        from asr.training.tasks.language import LanguageTask
 
         return LanguageTask(config, data, config_folder)
-    from asr.training.translation import TranslationTask
+    from asr.training.tasks.translation import TranslationTask
 
     return TranslationTask(config, data, config_folder)
 

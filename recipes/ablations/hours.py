@@ -33,12 +33,12 @@ from summary import cell, draw, panels
 from asr.commands.output import replacing
 from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
 from asr.corpora.pseudo_labels import Label, surest
-from asr.decoding import DecodingSettings, LoadedModel
 from asr.errors import UserError, exit_status
-from asr.models.checkpoint import LANGUAGE_MODEL
-from asr.recognizer import SHIPPED
+from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.recognizer import SHIPPED
+from asr.models.folder import LANGUAGE_MODEL
 from asr.render.tables import markdown_table
-from asr.search.settings import BeamSettings
+from asr.search.options import BeamSettings
 from asr.training.config import ManifestSettings, SpeechConfig, load_config
 from asr.training.loop import tell
 

@@ -26,13 +26,13 @@ from summary import cell, draw, panels
 from asr.attention import KINDS
 from asr.commands.options import count
 from asr.errors import UserError, exit_status
+from asr.inference.translator import Translator
 from asr.models.cells import CELLS
 from asr.render.tables import markdown_table
 from asr.scoring.bleu import score
 from asr.training.config import TranslationConfig, load_config
 from asr.training.run import run
-from asr.training.translation_data import TranslationData
-from asr.translator import Translator
+from asr.training.tasks.translation_data import TranslationData
 
 RESULT = "result.json"  # in the folder of a run
 

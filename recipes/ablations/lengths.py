@@ -28,9 +28,9 @@ from summary import MARKS, cell, save
 from asr.commands.options import count
 from asr.corpora.pairs import Pair, read_parallel
 from asr.errors import UserError, exit_status
+from asr.inference.translator import Translator
 from asr.render.tables import markdown_table
 from asr.scoring.bleu import LENGTHS, Bleu, score
-from asr.translator import Translator
 
 PANEL = (5.0, 3.4)  # inches
 

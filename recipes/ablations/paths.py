@@ -25,7 +25,8 @@ from toys import BEYOND, TOYS, TRAINED, VOCABULARY, Sizes, make_data
 
 from asr.commands.options import count
 from asr.errors import UserError, exit_status
-from asr.models.checkpoint import save_folder
+from asr.models.encoders.textual import most_target_tokens
+from asr.models.folder import save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
     AttentionSettings,
@@ -33,16 +34,15 @@ from asr.models.settings import (
     TextualSettings,
     TranslationSettings,
 )
-from asr.models.textual import most_target_tokens
 from asr.render.tables import markdown_table
 from asr.scoring.sequences import score
 from asr.search.greedy import greedy
-from asr.settings import to_table
+from asr.tables import to_table
 from asr.training.batches import plan_batches
 from asr.training.config import LossSettings, TrainingSettings
 from asr.training.loop import Losses, Validation, tell, train
-from asr.training.sequences import pad, sequence_loss, shift
-from asr.training.translation_data import Example, TextBatch
+from asr.training.losses.sequences import pad, sequence_loss, shift
+from asr.training.tasks.translation_data import Example, TextBatch
 
 Figures = dict[str, Any]  # a line of metrics.jsonl, of the kind "dev"
 Results = dict[tuple[str, str], list[list[Figures]]]  # toy and cut → of each seed, each validation

@@ -28,15 +28,15 @@ from torch import Tensor
 
 from asr.attention.masks import pool_mask
 from asr.attention.penalties import entropy
-from asr.decoding import DecodingSettings, LoadedModel
 from asr.errors import exit_status
+from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.pieces import Piece
 from asr.models.seq2seq import build_speech_model
-from asr.pieces import Piece
 from asr.render.tables import markdown_table
 from asr.scoring import health
-from asr.search.settings import BeamSettings
+from asr.search.options import BeamSettings
 from asr.training.config import SpeechConfig, load_config
-from asr.training.speech_data import SpeechData
+from asr.training.tasks.speech_data import SpeechData
 
 CONFIG = Path(__file__).with_name("speech.toml")
 GREEDY = DecodingSettings(BeamSettings(size=1), fastest=0.0)  # at the speed it was said

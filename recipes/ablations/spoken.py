@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from asr.audio.read import read
 from asr.corpora.manifest import Utterance
-from asr.decoding import DecodingSettings, LoadedModel
-from asr.pieces import Piece, gather, whole
+from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.pieces import Piece, gather, whole
+from asr.results import Segment
 from asr.scoring.words import ErrorCounts, count_characters, count_words
-from asr.transcript import Segment
 
 PER_CENT = 100.0
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from asr.errors import UserError
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
-from asr.training.translation_data import Example
+from asr.training.tasks.translation_data import Example
 
 INTEGERS = 50  # 0 to 49
 TRAINED = (1, 10)  # integers in a list, least and most

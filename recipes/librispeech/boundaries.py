@@ -24,17 +24,17 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
+from asr.alignment.boundaries import questions
 from asr.audio.features import FRAMES_PER_SECOND
 from asr.audio.read import read
-from asr.boundaries import questions
 from asr.corpora.manifest import read_manifest
 from asr.corpora.word_times import Timed, read_word_times, timed_words
-from asr.decoding import LoadedModel
 from asr.errors import UserError, exit_status
+from asr.inference.decoding import LoadedModel
+from asr.inference.pieces import whole
+from asr.inference.recognizer import Recognizer
 from asr.models.boundary import FRAMES, REACH, BoundaryModel, surroundings
-from asr.models.checkpoint import BOUNDARIES
-from asr.pieces import whole
-from asr.recognizer import Recognizer
+from asr.models.folder import BOUNDARIES
 
 KEPT_OUT = 10  # every so many-th utterance
 JITTER = 4  # frames by which a rough time is moved in training, at most

@@ -15,7 +15,7 @@ from pathlib import Path
 from asr.commands.options import count
 from asr.corpora.text import read_texts
 from asr.errors import UserError, exit_status
-from asr.search.kneser_ney import lexicon_of, train_word_ngrams
+from asr.lm.estimation import lexicon_of, train_word_ngrams
 
 MOST_BYTES = 15_000_000
 

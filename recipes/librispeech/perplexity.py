@@ -18,9 +18,9 @@ import torch
 from asr.commands.options import count
 from asr.corpora.manifest import read_manifest, select
 from asr.errors import exit_status
-from asr.search.word_model import WordModel
+from asr.lm.lookahead import WordModel
 from asr.text.vocabulary import EOS, Vocabulary
-from asr.training.sequences import pad
+from asr.training.losses.sequences import pad
 
 TOGETHER = 50  # texts
 

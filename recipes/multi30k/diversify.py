@@ -26,10 +26,10 @@ from asr.commands.options import count
 from asr.commands.output import replacing
 from asr.corpora.pairs import Pair, read_parallel, read_sentences
 from asr.errors import UserError, exit_status
+from asr.inference.translator import Translator
 from asr.training.config import TranslationConfig, load_config
 from asr.training.loop import tell
 from asr.training.run import run
-from asr.translator import Translator
 
 HERE = Path(__file__).parent
 

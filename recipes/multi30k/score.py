@@ -22,8 +22,8 @@ from pathlib import Path
 from asr.commands.options import count
 from asr.corpora.pairs import gather, part, read_pairs, read_parallel, read_sentences
 from asr.errors import UserError, exit_status
+from asr.inference.translator import Translator
 from asr.scoring.bleu import report, score
-from asr.translator import Translator
 
 Sentences = tuple[list[str], list[tuple[str, ...]]]  # sources, and the references of each
 

@@ -11,10 +11,10 @@ from asr.attention.contract import attention_class
 from asr.attention.multihead import MultiHeadAttention
 from asr.attention.normalizers import Hard, Smoothed, TopK, build_normalizer
 from asr.errors import UserError
+from asr.models.fused.loop import can_unroll
 from asr.models.seq2seq import build_translation_model
 from asr.models.settings import AttentionSettings, TranslationSettings
-from asr.models.unrolled import can_unroll
-from asr.settings import from_table
+from asr.tables import from_table
 
 SIZES = {"encoder": {"state_size": 4}, "decoder": {"state_size": 8}}  # annotations of 8 too
 

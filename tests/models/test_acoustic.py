@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from asr.attention import Annotations
-from asr.models.acoustic import AcousticEncoder
 from asr.models.ctc import CTCHead
-from asr.models.recurrent import Bidirectional, reversal
+from asr.models.encoders.acoustic import AcousticEncoder
+from asr.models.encoders.recurrent import Bidirectional, reversal
 
 
 def encoder(**changes):

@@ -12,7 +12,7 @@ from asr.models import decoder as decoder_module
 from asr.models.decoder import ATTEND, Decoder
 from asr.models.initial import SUMMARIES
 from asr.search.beam import beam_search
-from asr.search.settings import BeamSettings
+from asr.search.options import BeamSettings
 
 STATE, EMBEDDING, ANNOTATION = 5, 4, 6
 TOKENS = torch.tensor([[1, 3, 4, 8], [1, 5, 5, 2]])

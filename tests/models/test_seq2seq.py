@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from asr.errors import UserError
-from asr.models.checkpoint import WEIGHTS, load_weights, save_folder
+from asr.models.folder import WEIGHTS, load_weights, save_folder
+from asr.models.fused.loop import can_unroll
 from asr.models.seq2seq import TranslationModel, build_speech_model, build_translation_model
 from asr.models.settings import (
     AttentionSettings,
@@ -19,8 +20,7 @@ from asr.models.settings import (
     TextualSettings,
     TranslationSettings,
 )
-from asr.models.unrolled import can_unroll
-from asr.settings import from_table, to_table
+from asr.tables import from_table, to_table
 
 SETTINGS = TranslationSettings(
     encoder=TextualSettings(embedding_size=6, state_size=4),

@@ -8,9 +8,9 @@ from torch import nn
 
 from asr.errors import UserError
 from asr.models.dropout import Dropout
-from asr.models.recurrent import reversal
-from asr.models.self_attention import SelfAttention, add_positions
-from asr.models.textual import TextualEncoder, most_target_tokens
+from asr.models.encoders.recurrent import reversal
+from asr.models.encoders.self_attention import SelfAttention, add_positions
+from asr.models.encoders.textual import TextualEncoder, most_target_tokens
 
 SENTENCES = [[5, 3, 4, 1], [7, 1], [3, 3, 9, 8, 6, 4, 1], [1]]
 

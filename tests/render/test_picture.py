@@ -19,7 +19,7 @@ from asr.errors import UserError
 from asr.render import picture
 from asr.render.picture import draw_alignment, draw_heat_map, draw_weights
 from asr.render.places import MOST_CHARACTERS, assign_lanes, move_apart, row_labels
-from asr.render.subtitles import Span
+from asr.results import Span
 
 SECONDS = 0.08  # an annotation
 RATE = 16_000

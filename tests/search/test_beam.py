@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from asr.errors import UserError
+from asr.lm.characters import NgramModel
 from asr.search import (
     BeamSettings,
     CTCPrefixScorer,
     LanguageModelScorer,
-    NgramModel,
     beam_search,
     greedy,
 )

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from asr.training import cross_entropy as module
-from asr.training.cross_entropy import cross_entropy
+from asr.training.losses import cross_entropy as module
+from asr.training.losses.cross_entropy import cross_entropy
 
 
 def given(count=7, dtype=torch.float64, scale=1.0):

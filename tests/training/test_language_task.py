@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from asr.errors import UserError
-from asr.models.checkpoint import read_folder
+from asr.models.folder import read_folder
 from asr.text.vocabulary import BLANK, EOS, SPECIALS
 from asr.training.config import LanguageConfig, config_from_table
-from asr.training.language import LanguageTask
 from asr.training.run import run
+from asr.training.tasks.language import LanguageTask
 
 LINES = ["one two three four", "five six one", "two three four five six"] * 40
 CONFIG = """

@@ -15,8 +15,8 @@ from asr.models.settings import TranslationSettings as Sizes
 from asr.search.hypothesis import Hypothesis
 from asr.text.vocabulary import EOS
 from asr.training.config import LossSettings
-from asr.training.risk import expected_errors, weigh
-from asr.training.sequences import unpad
+from asr.training.losses.risk import expected_errors, weigh
+from asr.training.losses.sequences import unpad
 
 BEAM = 3
 LIMITS = torch.tensor([4, 6])

@@ -12,12 +12,12 @@ from safetensors.torch import load_file
 
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
-from asr.settings import to_table
+from asr.tables import to_table
 from asr.training import loop
 from asr.training.config import TrainingSettings, config_from_table, load_config
 from asr.training.run import run
-from asr.training.speech import SpeechTask
-from asr.training.speech_data import SpeechData
+from asr.training.tasks.speech import SpeechTask
+from asr.training.tasks.speech_data import SpeechData
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 CONFIG = RECIPES / "tones" / "tones.toml"
@@ -159,7 +159,7 @@ def test_the_risk_of_speech_counts_wrong_characters(tones, monkeypatch):
     wanted = (1 - share) * attention + share * found.parts["ctc"]
     torch.testing.assert_close(found.total, wanted)
     assert found.parts["risk"] > 0.5  # of a model that babbles
-    monkeypatch.setattr("asr.training.speech.expected_errors", lambda *_: torch.tensor(7.0))
+    monkeypatch.setattr("asr.training.tasks.speech.expected_errors", lambda *_: torch.tensor(7.0))
     count = int(batch.token_lengths.sum()) + len(batch.token_lengths)  # with each <eos>
     assert task.loss(batch, 0).parts["risk"] == pytest.approx(7 / count)
 

@@ -7,7 +7,7 @@ from torch.nn import functional
 from asr.attention import AdditiveAttention, Annotations
 from asr.models.decoder import Decoder
 from asr.training.config import LossSettings
-from asr.training.sequences import PADDING, decode_with_sampling, pad, sequence_loss, shift
+from asr.training.losses.sequences import PADDING, decode_with_sampling, pad, sequence_loss, shift
 
 
 def test_pad_and_shift():

@@ -11,7 +11,7 @@ from asr.errors import UserError
 from asr.search.hypothesis import Hypothesis
 from asr.text.vocabulary import EOS
 from asr.training.config import TranslationConfig, config_from_table
-from asr.training.translation import TranslationTask
+from asr.training.tasks.translation import TranslationTask
 
 PAIRS = [
     ("Go.", "Va !"),

@@ -1,0 +1,281 @@
+"""Audio → Transcript: a model folder, long audio, batches, silence, times."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, overload
+
+from numpy.typing import NDArray
+
+from asr.audio.read import Waveform, read
+from asr.audio.speech import has_speech
+from asr.errors import UserError
+from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.pieces import Piece, cut, gather, whole
+from asr.results import Segment, Transcript
+from asr.text.normalize import normalize
+from asr.text.vocabulary import UNK
+
+SHIPPED = Path(__file__).parents[1] / "pretrained" / "english"
+SHORTEST = 0.1  # seconds; less holds no word
+LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is not cut
+WINDOW = 4  # batches whose recordings are read, and sorted by length, before any is decoded
+
+Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
+Progress: TypeAlias = Callable[
+    [float], object
+]  # told the seconds of audio done since the last call
+
+
+class Failure(NamedTuple):
+    """A recording that could not be transcribed, and why; path: None if it is no file."""
+
+    path: str | None
+    error: UserError
+
+
+class _Recording(NamedTuple):
+    path: str | None
+    pieces: list[Piece]
+
+
+@dataclass(frozen=True, eq=False)
+class Recognizer:
+    """A speech model and the way to decode with it.
+
+    `load` makes one; `configured` makes one that decodes otherwise, with the same weights.
+    """
+
+    loaded: LoadedModel
+    decoding: DecodingSettings = DecodingSettings()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | None = None) -> Recognizer:
+        """Load a model folder; None takes the English model that is in the package.
+
+        Raises:
+            UserError: there is no such folder, or it holds no speech model.
+        """
+        if path is None and not SHIPPED.is_dir():
+            raise UserError(
+                "no model given, and none is in this copy: train one, or name its folder"
+            )
+        return cls(LoadedModel.load(SHIPPED if path is None else Path(path)))
+
+    def configured(
+        self,
+        *,
+        beam: int | None = None,
+        ctc_weight: float | None = None,
+        lm_weight: float | None = None,
+        language_model: str | os.PathLike[str] | None = None,
+        ilm_weight: float | None = None,
+        fastest: float | None = None,
+        batch_seconds: float | None = None,
+    ) -> Recognizer:
+        """Return a recogniser that decodes otherwise; None leaves a setting as it is.
+
+        language_model: a file of word n-grams in place of the model's own.
+        The others: see `DecodingSettings`; beam is `BeamSettings.size`.
+
+        Raises:
+            UserError: a value out of range, a CTC weight for a model without a CTC head, or a
+                language model that cannot be read.
+        """
+        decoding = self.decoding
+        if beam is not None:
+            decoding = replace(decoding, search=replace(decoding.search, size=beam))
+        if ctc_weight is not None:
+            if ctc_weight and self.loaded.model.ctc is None:
+                raise UserError(
+                    f"CTC weight {ctc_weight}: this model has no CTC head, leave it out"
+                )
+            decoding = replace(decoding, ctc_weight=ctc_weight)
+        if lm_weight is not None:
+            decoding = replace(decoding, lm_weight=lm_weight)
+        if ilm_weight is not None:
+            decoding = replace(decoding, ilm_weight=ilm_weight)
+        if fastest is not None:
+            decoding = replace(decoding, fastest=fastest)
+        if batch_seconds is not None:
+            decoding = replace(decoding, batch_seconds=batch_seconds)
+        loaded = self.loaded
+        if language_model is not None:
+            loaded = replace(loaded, language_model_file=Path(language_model))
+            _ = loaded.language_model  # a file that cannot be read is told now
+        return replace(self, loaded=loaded, decoding=decoding)
+
+    @overload
+    def transcribe(
+        self,
+        source: list[Any],
+        *,
+        rate: int | None = ...,
+        beam: int | None = ...,
+        ctc_weight: float | None = ...,
+        lm_weight: float | None = ...,
+        on_progress: Progress | None = ...,
+    ) -> list[Transcript]: ...
+
+    @overload
+    def transcribe(
+        self,
+        source: Source,
+        *,
+        rate: int | None = ...,
+        beam: int | None = ...,
+        ctc_weight: float | None = ...,
+        lm_weight: float | None = ...,
+        on_progress: Progress | None = ...,
+    ) -> Transcript: ...
+
+    def transcribe(
+        self,
+        source: Source | list[Any],
+        *,
+        rate: int | None = None,
+        beam: int | None = None,
+        ctc_weight: float | None = None,
+        lm_weight: float | None = None,
+        on_progress: Progress | None = None,
+    ) -> Transcript | list[Transcript]:
+        """Transcribe one recording, or a list of them into a list in the same order.
+
+        source: a path, the bytes of a file, a binary stream, samples (S,) or (S, channels), or
+            what `asr.audio.read.read` made of any of these.
+        rate: of samples, in Hz. beam, ctc_weight, lm_weight: see `DecodingSettings`.
+
+        Raises:
+            UserError: a recording cannot be read or is too short; a value is out of range.
+        """
+        recognizer = self.configured(beam=beam, ctc_weight=ctc_weight, lm_weight=lm_weight)
+        if isinstance(source, list):
+            each = recognizer.transcribe_each(source, rate=rate, on_progress=on_progress)
+            return [_unless_failed(result) for result in each]
+        (result,) = recognizer.transcribe_each([source], rate=rate, on_progress=on_progress)
+        return _unless_failed(result)
+
+    def transcribe_each(
+        self,
+        sources: Iterable[Source],
+        *,
+        rate: int | None = None,
+        on_progress: Progress | None = None,
+    ) -> Iterator[Transcript | Failure]:
+        """Yield a transcript or a failure for each recording, in their order.
+
+        Recordings are read as they are needed, some minutes of audio ahead.
+        """
+        window: list[_Recording | Failure] = []
+        seconds = 0.0
+        for source in sources:
+            path = _path(source)
+            try:
+                waveform = _read(source, rate)
+            except UserError as error:
+                window.append(Failure(path, error))
+                continue
+            window.append(_Recording(path, cut(waveform, self.decoding.segment_seconds)))
+            seconds += waveform.duration
+            if seconds >= WINDOW * self.decoding.batch_seconds:
+                yield from self._transcribe_window(window, on_progress)
+                window, seconds = [], 0.0
+        yield from self._transcribe_window(window, on_progress)
+
+    def align(
+        self, source: Source, text: str | None = None, *, rate: int | None = None
+    ) -> Transcript:
+        """Say when each word of `text` was said; without a text, of what is recognised.
+
+        The text is normalised as transcripts are and read by the decoder as it stands (teacher
+        forcing): its words need not be those that the model would have written.
+
+        Raises:
+            UserError: as in `transcribe`; or the text holds nothing that the model can write, is
+                too long for the audio, or the audio is silent or above `LONGEST_ALIGNED`.
+        """
+        if text is None:
+            return self.transcribe(source, rate=rate)
+        tokens = self._tokens(text)
+        waveform = _read(source, rate)
+        if waveform.duration > LONGEST_ALIGNED:
+            raise UserError(
+                f"{_name(source)}: {waveform.duration:.0f} s; a text is aligned with at most "
+                f"{LONGEST_ALIGNED:.0f} s: cut both, or give no text"
+            )
+        piece = whole(waveform)
+        if not has_speech(piece.speech):
+            raise UserError(f"{_name(source)}: no speech in it to align a text with")
+        segment = self.loaded.force(piece, tokens, self.decoding.fastest)
+        return Transcript(
+            _path(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
+        )
+
+    def _transcribe_window(
+        self, window: Sequence[_Recording | Failure], on_progress: Progress | None
+    ) -> Iterator[Transcript | Failure]:
+        """Decode the pieces of several recordings in batches of like length."""
+        recordings = [each for each in window if isinstance(each, _Recording)]
+        pieces = [piece for recording in recordings for piece in recording.pieces]
+        found: dict[int, Segment] = {}
+        for batch in gather(pieces, self.decoding.batch_seconds):
+            decoded = self.loaded.decode([pieces[index] for index in batch], self.decoding)
+            found.update(zip(batch, decoded, strict=True))
+            if on_progress is not None:
+                on_progress(sum(pieces[index].duration for index in batch))
+        start = 0
+        for each in window:
+            if isinstance(each, Failure):
+                yield each
+                continue
+            stop = start + len(each.pieces)
+            segments = tuple(found[index] for index in range(start, stop))
+            yield Transcript(
+                each.path, segments[-1].end, self.loaded.seconds_per_annotation, segments
+            )
+            start = stop
+
+    def _tokens(self, text: str) -> list[int]:
+        """Ids of a text as the model would write it."""
+        normalised = normalize(text)
+        if not normalised:
+            raise UserError(f"nothing is left of the text {text[:40]!r} as lower-case a to z")
+        tokens = self.loaded.vocabulary.encode(normalised)
+        if UNK in tokens:
+            strange = sorted(
+                {each for each in normalised if UNK in self.loaded.vocabulary.encode(each)}
+            )
+            raise UserError(f"the model cannot write {', '.join(map(repr, strange))} of the text")
+        return tokens
+
+
+def load(path: str | os.PathLike[str] | None = None) -> Recognizer:
+    """Load a model folder, or the English model in the package; see `Recognizer.load`."""
+    return Recognizer.load(path)
+
+
+def _read(source: Source, rate: int | None) -> Waveform:
+    waveform = source if isinstance(source, Waveform) else read(source, rate)
+    if waveform.duration < SHORTEST:
+        raise UserError(
+            f"{_name(source)}: {waveform.duration:.3f} s of audio is too short to transcribe; at "
+            f"least {SHORTEST:g} s is needed"
+        )
+    return waveform
+
+
+def _path(source: Source) -> str | None:
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else None
+
+
+def _name(source: Source) -> str:
+    return _path(source) or str(getattr(source, "name", "the audio"))
+
+
+def _unless_failed(result: Transcript | Failure) -> Transcript:
+    if isinstance(result, Failure):
+        raise result.error
+    return result

@@ -1,0 +1,125 @@
+"""Subtitles in another language: sentences are translated whole, and cues keep their times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.render.subtitles import turns
+from asr.results import Span, Translation, WordWeights
+from asr.text.sentences import split_sentences
+
+LONGEST_GAP: Final = 2.0  # seconds between two cues over which a sentence goes on
+MOST_WORDS: Final = 40  # of a sentence that is put together; models of short ones lose longer ones
+_END: Final = re.compile(r"""[.!?…]["'”’»)\]]*$""")
+_WORD: Final = re.compile(r"\w")
+
+
+class _Fragment(NamedTuple):
+    """What one speaker says in one cue, given by its number; dash: as of `Turn`."""
+
+    cue: int
+    dash: str
+    text: str
+
+
+def translate_cues(
+    cues: Sequence[Span], translate: Callable[[list[str]], list[Translation]]
+) -> list[list[str]]:
+    """Return the translated lines of each cue, one a speaker.
+
+    A sentence that runs over cues is translated as a whole, and cut where its words looked from
+    one cue to the next.
+    """
+    passages = _passages(cues)
+    whole = translate([" ".join(each.text for each in passage) for passage in passages])
+    lines: list[list[str]] = [[] for _ in cues]
+    for passage, translation in zip(passages, whole, strict=True):
+        texts = [translation.text]
+        if len(passage) > 1:
+            texts = cut(translation.words, [each.text for each in passage])
+        for fragment, text in zip(passage, texts, strict=True):
+            lines[fragment.cue].append(fragment.dash + text)
+    return lines
+
+
+def cut(found: WordWeights, parts: Sequence[str]) -> list[str]:
+    """Cut a translation into as many texts as its source has parts, in their order.
+
+    The cuts are those by which words look at their own part the most, in all; a mark stays with
+    the word before it, and no part is left empty if there are words enough.
+    """
+    words = found.target[:-1]
+    owner = _owners(found.source[:-1], parts)
+    weights = found.weights[:-1, :-1]
+    on_part = np.stack([weights[:, owner == part].sum(1) for part in range(len(parts))])
+    edges = _best_edges(on_part, [bool(_WORD.search(word)) for word in words])
+    return [" ".join(words[start:stop]) for start, stop in pairwise(edges)]
+
+
+def _passages(cues: Sequence[Span]) -> list[list[_Fragment]]:
+    """Gather what belongs together: a sentence that goes on in the next cue, else each alone."""
+    passages: list[list[_Fragment]] = []
+    said = [turns(cue.text) for cue in cues]
+    for number, its in enumerate(said):
+        for place, turn in enumerate(its):
+            fragment = _Fragment(number, turn.dash, turn.text)
+            follows = number > 0 and place == 0 and bool(said[number - 1]) and not turn.dash
+            if follows and _goes_on(cues[number - 1], cues[number], passages[-1], turn.text):
+                passages[-1].append(fragment)
+            else:
+                passages.append([fragment])
+    return passages
+
+
+def _goes_on(before: Span, cue: Span, passage: Sequence[_Fragment], text: str) -> bool:
+    """Whether a cue's first text goes on with the passage that the cue before ends in.
+
+    Texts all in small letters, such as recognisers write, do not tell.
+    """
+    said = " ".join(each.text for each in passage)
+    sentence = f"{split_sentences(said)[-1]} {split_sentences(text)[0]}"
+    return (
+        cue.start - before.end <= LONGEST_GAP
+        and not _END.search(said)
+        and text[0].islower()
+        and any(map(str.isupper, said))
+        and len(sentence.split()) <= MOST_WORDS
+    )
+
+
+def _owners(words: Sequence[str], parts: Sequence[str]) -> NDArray[np.int64]:
+    """Return which part each of the source's words lies in, by the letters before it."""
+    ends = np.cumsum([len("".join(part.split())) for part in parts])
+    starts = np.cumsum([0, *map(len, words)])
+    scaled = starts[:-1] * (ends[-1] / max(starts[-1], 1))  # unknown words may be written shorter
+    owners: NDArray[np.int64] = np.searchsorted(ends, scaled, side="right")
+    return owners
+
+
+def _best_edges(on_part: NDArray[np.float32], may_start: Sequence[bool]) -> list[int]:
+    """Return where the parts begin, and the end: (K, U) of what U words look at K parts → K + 1.
+
+    may_start: of each word, whether a part may begin with it.
+    """
+    parts, length = on_part.shape
+    sums = np.concatenate([np.zeros((parts, 1)), np.cumsum(on_part, axis=1)], axis=1)
+    barred = np.array([0.0, *(0.0 if each else np.inf for each in may_start[1:]), 0.0])
+    best = np.full(length + 1, -np.inf)
+    best[0] = 0.0
+    origins = []
+    for part in range(parts):
+        # (stop, start): an empty part costs more than all words can gain
+        gain = sums[part][:, None] - sums[part][None, :] - (length + 1) * np.eye(length + 1)
+        total = best[None, :] + np.where(np.tri(length + 1, dtype=bool), gain, -np.inf)
+        origins.append(total.argmax(1))
+        best = total.max(1) - barred[: length + 1]
+    edges = [length]
+    for origin in reversed(origins):
+        edges.append(int(origin[edges[-1]]))
+    return edges[::-1]

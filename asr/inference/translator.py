@@ -1,0 +1,249 @@
+"""Text → Translation: a model folder, batches, and where the decoder looked for each token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, overload
+
+import numpy as np
+import torch
+
+from asr.alignment.links import chain, merge_words
+from asr.corpora.pairs import tidy, tokenise
+from asr.errors import UserError
+from asr.models.encoders.textual import most_target_tokens
+from asr.models.folder import CONFIG, load_weights, read_folder
+from asr.models.seq2seq import TranslationModel, build_translation_model
+from asr.models.settings import TranslationSettings
+from asr.results import StopReason, Translation, WordWeights
+from asr.runtime.ensemble import Ensemble
+from asr.search.beam import beam_search
+from asr.search.contract import Memory, SearchDecoder, State
+from asr.search.greedy import greedy
+from asr.search.hypothesis import Hypothesis
+from asr.search.options import BeamSettings
+from asr.tables import from_table
+from asr.text.sentences import split_sentences
+from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
+
+_PRETRAINED: Final = Path(__file__).parents[1] / "pretrained"
+SHIPPED: Final = {"fr": _PRETRAINED / "english-french", "de": _PRETRAINED / "english-german"}
+BATCH_TOKENS: Final = 4096  # padded source tokens decoded at once
+END: Final = SPECIALS[EOS]
+
+
+@dataclass(frozen=True, eq=False)
+class Translator:
+    """Translation models of the same two vocabularies. Results do not depend on the batch.
+
+    Several models vote: each step takes the mean of their probabilities.
+    """
+
+    models: tuple[TranslationModel, ...]
+    source: Vocabulary
+    target: Vocabulary
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        device: str = "cpu",
+        to: str | None = None,
+    ) -> Translator:
+        """Load a model folder, or several as an ensemble, in float32, on a device torch knows.
+
+        Without a path the model of the package is loaded that goes from English to the language
+        `to`, one of `SHIPPED`, or else to the first of them; with one, `to` means nothing.
+        Raises UserError when there is none, a folder is not one of a translation model, or the
+        models of an ensemble have other vocabularies than the first.
+        """
+        if path is None:
+            path = _shipped(next(iter(SHIPPED)) if to is None else to)
+        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+        if not paths:
+            raise UserError("got no model folder; wanted one, or several for an ensemble")
+        first, *others = [_load(Path(each), device) for each in paths]
+        for one, its_path in zip(others, paths[1:], strict=True):
+            if (one.source, one.target) != (first.source, first.target):
+                raise UserError(
+                    f"{its_path}: has other vocabularies than {paths[0]}; "
+                    "the models of an ensemble must come from one recipe and data"
+                )
+        models = tuple(model for each in (first, *others) for model in each.models)
+        return cls(models, first.source, first.target)
+
+    @overload
+    def translate(
+        self, texts: str, *, beam: int = ..., length_penalty: float = ..., whole: bool = ...
+    ) -> Translation: ...
+
+    @overload
+    def translate(
+        self, texts: list[str], *, beam: int = ..., length_penalty: float = ..., whole: bool = ...
+    ) -> list[Translation]: ...
+
+    def translate(
+        self,
+        texts: str | list[str],
+        *,
+        beam: int = 4,
+        length_penalty: float = 1.0,
+        whole: bool = False,
+    ) -> Translation | list[Translation]:
+        """Translate one text, or several into a list in the same order.
+
+        beam: hypotheses kept alive for each text; 1 searches greedily.
+        length_penalty: a beam ranks by the log-probability divided by the number of tokens to
+            this power: 1 does not put long translations at a disadvantage, 0 does.
+        whole: take each text as one sentence; else the sentences of a text are translated one by
+            one, as most models are trained.
+        A text without words comes back empty.
+
+        Raises UserError when the beam is below 1 or the penalty below 0.
+        """
+        search = BeamSettings(size=beam, length_exponent=length_penalty, end_threshold=None)
+        given = [texts] if isinstance(texts, str) else texts
+        parts = [[text] if whole else split_sentences(text) for text in given]
+        translated = iter(self._sentences([each for text in parts for each in text], search))
+        results = [
+            _chained(text, [next(translated) for _ in its])
+            for text, its in zip(given, parts, strict=True)
+        ]
+        return results[0] if isinstance(texts, str) else results
+
+    def _sentences(self, texts: Sequence[str], search: BeamSettings) -> list[Translation]:
+        """Translate sentences, some at a time."""
+        sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in texts]
+        found = {index: _empty(text) for index, text in enumerate(texts)}
+        for batch in _batches([len(sentence) for sentence in sentences]):
+            hypotheses = self._search([sentences[index] for index in batch], search)
+            for index, hypothesis in zip(batch, hypotheses, strict=True):
+                found[index] = self._translation(texts[index], sentences[index], hypothesis)
+        return [found[index] for index in range(len(texts))]
+
+    def _prepared(self, text: str) -> str:
+        """The text in the form that the model was trained on."""
+        return tokenise(text) if self.source.kind == "words" else tidy(text)
+
+    @torch.no_grad()
+    def _search(self, sentences: Sequence[Sequence[int]], search: BeamSettings) -> list[Hypothesis]:
+        annotations = [model.encoder.annotate(sentences) for model in self.models]
+        decoders = [model.decoder for model in self.models]
+        if len(decoders) == 1:  # a mean of one would cost as much as half of its steps
+            return _hypotheses(decoders[0], decoders[0].prepare(annotations[0]), search)
+        ensemble = Ensemble(decoders)
+        return _hypotheses(ensemble, ensemble.prepare(annotations), search)
+
+    def _translation(
+        self, text: str, sentence: Sequence[int], hypothesis: Hypothesis
+    ) -> Translation:
+        source = tuple(self.source.symbols(sentence))
+        target = tuple(self.target.symbols([*hypothesis.tokens, EOS]))
+        weights = hypothesis.weights[:, : len(sentence)].float().cpu().numpy()
+        words = merge_words(weights, source, target, subwords=self.source.kind == "subwords")
+        written = (*self._prepared(text).split(), END)
+        if len(written) == len(words.source):  # then unknown words can be shown as they are
+            words = words._replace(source=written)
+        return Translation(
+            source=text,
+            text=self.target.decode(hypothesis.tokens),
+            source_tokens=source,
+            target_tokens=target,
+            weights=weights,
+            words=words,
+            log_probability=hypothesis.log_probability,
+            stop_reason=hypothesis.stop_reason,
+        )
+
+
+def load_translator(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    *,
+    to: str | None = None,
+    device: str = "cpu",
+) -> Translator:
+    """Load a translation model or an ensemble; see `Translator.load`."""
+    return Translator.load(path, device, to)
+
+
+def _hypotheses(
+    decoder: SearchDecoder[Memory, State], memory: Memory, search: BeamSettings
+) -> list[Hypothesis]:
+    """Search for the best translation of each sentence."""
+    limits = most_target_tokens(memory.mask.sum(1))
+    if search.size == 1:
+        return greedy(decoder, memory, limits, search.guard)
+    return [best for best, *_ in beam_search(decoder, memory, limits, search)]
+
+
+def _shipped(to: str) -> Path:
+    """The folder of the package's model that goes from English to a language."""
+    if to not in SHIPPED:
+        raise UserError(
+            f"got language {to!r}; the package translates from English to {', '.join(SHIPPED)}"
+        )
+    if not (SHIPPED[to] / CONFIG).is_file():
+        raise UserError(
+            f"no translation model to {to!r} is in the package; "
+            "give a model folder (--model DIR): train one with recipes/fra_eng or recipes/deu_eng"
+        )
+    return SHIPPED[to]
+
+
+def _load(path: Path, device: str) -> Translator:
+    """Load the only model of a folder."""
+    folder = read_folder(path, "translation")
+    source, target = of_both_sides(folder.path, folder.vocabularies)
+    settings = from_table(TranslationSettings, folder.model)
+    try:
+        model = build_translation_model(settings, len(source), len(target))
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise UserError(f"{folder.path}: sizes that make no model: {error}") from error
+    load_weights(model, folder.path)
+    try:
+        model.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+        raise UserError(f"device {device!r} cannot be used: {error}") from error
+    return Translator((model.eval().requires_grad_(False),), source, target)
+
+
+def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
+    """Make one translation of a text out of those of its sentences."""
+    tokens = chain(
+        [WordWeights(each.source_tokens, each.target_tokens, each.weights) for each in sentences]
+    )
+    stops = [each.stop_reason for each in sentences if each.stop_reason is not StopReason.EOS]
+    return Translation(
+        source=text,
+        text=" ".join(each.text for each in sentences if each.text),
+        source_tokens=tokens.source,
+        target_tokens=tokens.target,
+        weights=tokens.weights,
+        words=chain([each.words for each in sentences]),
+        log_probability=sum(each.log_probability for each in sentences),
+        stop_reason=next(iter(stops), StopReason.EOS),
+    )
+
+
+def _empty(text: str) -> Translation:
+    """What a text without words becomes: there is nothing to translate, so nothing is invented."""
+    all_of_it = np.ones((1, 1), np.float32)
+    words = WordWeights((END,), (END,), all_of_it)
+    return Translation(text, "", (END,), (END,), all_of_it, words, 0.0, StopReason.EOS)
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of the sentences that hold more than <eos>, gathered from short to long."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
+        if lengths[index] == 1:
+            continue
+        if batch and lengths[index] * (len(batch) + 1) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

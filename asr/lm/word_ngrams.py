@@ -1,0 +1,105 @@
+"""Word n-grams in an interpolated form, whose probabilities add up over ranges of words.
+
+    p_n(w | h) = explicit_n(h, w) + rest_n(h) · p_{n−1}(w | h')
+
+explicit_n is what is left of the relative frequency of an n-gram that was seen and kept after
+its discount; rest_n(h) = 1 − Σ_w explicit_n(h, w) takes all other mass, that of n-grams pruned
+included; h' is h without its oldest word. Since the sum over words goes through every line of
+the formula, so does the probability of a whole range of words, which is what a search that
+spells its words needs (`asr.lm.lookahead`).
+`asr.lm.estimation` counts one in texts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.errors import UserError
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SPECIAL_WORDS = 3  # behind the words: end of text, start of text, unknown word
+_LEVELS = 255  # of a stored probability
+_LEAST = -20.0  # nats; the lowest level
+
+
+class Table(NamedTuple):
+    """N-grams of one order.
+
+    codes: (n,) sorted, context · (W + 3) + word. The context of a bigram is its first word, that
+        of a longer n-gram the place of its context in the table one order lower.
+    explicit: (n,) explicit probability of each.
+    """
+
+    codes: Integers
+    explicit: Floats
+
+
+class WordNgrams(NamedTuple):
+    """A word n-gram model as data.
+
+    words: in the order of their numbers; end, start and unknown follow as W, W + 1 and W + 2.
+    unigrams: (W + 3,), p_1. tables: of orders 2, 3, ….
+    """
+
+    words: list[str]
+    unigrams: Floats
+    tables: list[Table]
+
+    def save(self, path: Path | str) -> None:
+        """Write the model, compressed (.npz): probabilities on a logarithmic scale of a byte."""
+        arrays: dict[str, NDArray[np.generic]] = {
+            "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
+            "unigrams": self.unigrams.astype(np.float32),
+        }
+        size = len(self.unigrams)
+        for order, table in enumerate(self.tables, start=2):
+            arrays[f"follow{order}"] = _small(np.bincount(table.codes // size))  # each context
+            arrays[f"last{order}"] = _small(table.codes % size)
+            arrays[f"levels{order}"] = _levels(table.explicit)
+        with open(path, "wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy/numpy#25770
+
+    @classmethod
+    def load(cls, path: Path | str) -> WordNgrams:
+        """Read a model that `save` wrote.
+
+        Raises:
+            UserError: the file cannot be read, or holds something else.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                words = file["words"].tobytes().decode().split("\n")
+                unigrams = file["unigrams"].astype(np.float64)
+                tables = []
+                for order in range(2, 2 + sum(name.startswith("last") for name in file.files)):
+                    follow = file[f"follow{order}"]
+                    contexts = np.repeat(np.arange(len(follow)), follow)
+                    codes = contexts * len(unigrams) + file[f"last{order}"]
+                    tables.append(Table(codes, _probabilities(file[f"levels{order}"])))
+        except OSError as error:
+            raise UserError(f"{path}: cannot read the language model: {error.strerror}") from error
+        except (KeyError, ValueError, EOFError) as error:
+            raise UserError(f"{path}: not a word n-gram model: {error}") from error
+        return cls(words, unigrams / unigrams.sum(), tables)
+
+
+def _small(numbers: Integers) -> NDArray[np.unsignedinteger[Any]]:
+    """Store numbers, none negative, in as few bytes as the largest takes."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
+
+
+def _levels(probabilities: Floats) -> NDArray[np.uint8]:
+    with np.errstate(divide="ignore"):
+        scaled = np.log(probabilities) / _LEAST * _LEVELS
+    levels: NDArray[np.uint8] = np.clip(np.ceil(scaled), 0, _LEVELS).astype(np.uint8)
+    return levels  # rounded down in probability, so that no context comes to more than 1
+
+
+def _probabilities(levels: NDArray[np.uint8]) -> Floats:
+    return np.asarray(np.exp(levels / _LEVELS * _LEAST))

@@ -1,0 +1,209 @@
+"""The results that every part hands on: timed text, transcripts and translations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class StopReason(StrEnum):
+    """Why decoding ended.
+
+    EOS: the decoder emitted end-of-sentence. LENGTH: the length limit was reached. REPEAT: the
+    repetition guard stopped a loop; the repeated part is cut off. SILENCE: no speech was found, and
+    nothing was decoded.
+    """
+
+    EOS = "eos"
+    LENGTH = "length"
+    REPEAT = "repeat"
+    SILENCE = "silence"
+
+
+# The stop reason of a recording is that of its worst segment.
+_WORST_FIRST = (StopReason.REPEAT, StopReason.LENGTH, StopReason.EOS, StopReason.SILENCE)
+
+
+class Span(NamedTuple):
+    """A stretch of text; start and end in seconds, `confidence` from 0 to 1 or None."""
+
+    text: str
+    start: float
+    end: float
+    confidence: float | None = None
+
+
+class Character(Span):
+    """One output token of the recogniser; its confidence is its probability."""
+
+    __slots__ = ()
+
+
+class Word(Span):
+    """A word; its confidence is the geometric mean of its characters' probabilities."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """One stretch of a recording, decoded at once.
+
+    start, end: seconds from the beginning of the recording, as are the times of characters and
+        words.
+    characters: one for each token, spaces included.
+    weights: (U, T) attention weights of the U characters over T annotations, the first of which
+        begins at `start`. (0, 0) where nothing was decoded.
+    log_probability: of the characters and end-of-sentence given by the decoder alone, in nats; 0
+        where nothing was decoded.
+    """
+
+    start: float
+    end: float
+    words: tuple[Word, ...]
+    characters: tuple[Character, ...] = field(repr=False)
+    weights: NDArray[np.float32] = field(repr=False)
+    log_probability: float
+    stop_reason: StopReason
+
+    @property
+    def text(self) -> str:
+        """The words, separated by single spaces."""
+        return " ".join(word.text for word in self.words)
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """The text of a recording with times, confidence and attention weights.
+
+    path: None if the recording did not come from a file. duration: seconds of the whole recording.
+    seconds_per_annotation: duration of one column of `weights`.
+    segments: one, or several for a long recording; together they cover all of it.
+    """
+
+    path: str | None
+    duration: float
+    seconds_per_annotation: float
+    segments: tuple[Segment, ...]
+
+    @property
+    def text(self) -> str:
+        """All words, separated by single spaces; empty where no speech was found."""
+        return " ".join(word.text for word in self.words)
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """Words with start and end in seconds, and confidence from 0 to 1."""
+        return tuple(word for segment in self.segments for word in segment.words)
+
+    @cached_property
+    def characters(self) -> tuple[Character, ...]:
+        """Characters with start and end in seconds; a space of no length joins segments."""
+        joined: list[Character] = []
+        for segment in self.segments:
+            if joined and segment.characters:
+                joined.append(Character(" ", segment.start, segment.start))
+            joined += segment.characters
+        return tuple(joined)
+
+    @property
+    def log_probability(self) -> float:
+        """Log-probability of all segments given by the decoder alone, in nats."""
+        return sum(segment.log_probability for segment in self.segments)
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """The worst stop reason of the segments: repeat, length, eos, silence, in this order."""
+        reasons = {segment.stop_reason for segment in self.segments}
+        return next(reason for reason in _WORST_FIRST if reason in reasons)
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """Attention weights (U, T): a row for each of `characters`, T columns over the duration.
+
+        Spaces between segments have weight 0. With several segments the matrix is assembled at
+        each call and has U·T entries: for an hour of audio use the weights of the segments.
+        """
+        if len(self.segments) == 1:
+            return self.segments[0].weights
+        starts = [round(each.start / self.seconds_per_annotation) for each in self.segments]
+        ends = [
+            start + each.weights.shape[1] for start, each in zip(starts, self.segments, strict=True)
+        ]
+        columns = max(*ends, math.ceil(self.duration / self.seconds_per_annotation))
+        joined = np.zeros((len(self.characters), columns), np.float32)
+        row = 0
+        for start, end, segment in zip(starts, ends, self.segments, strict=True):
+            row += bool(row and segment.characters)
+            stop = row + len(segment.weights)
+            joined[row:stop, start:end] = segment.weights
+            row = stop
+        return joined
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record of the recording, its segments and its words."""
+        return {
+            "path": self.path,
+            "text": self.text,
+            "duration": round(self.duration, 3),
+            "log_probability": round(self.log_probability, 3),
+            "stop_reason": self.stop_reason,
+            "segments": [_segment_record(segment) for segment in self.segments],
+            "words": [_word_record(word) for word in self.words],
+        }
+
+
+class WordWeights(NamedTuple):
+    """Attention weights between words. U target words, T source words, "<eos>" last in both.
+
+    weights: (U, T) float32; rows sum to 1.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """A translated text. U target tokens, T source tokens, both with "<eos>" as the last.
+
+    source: the text as given. text: its translation.
+    weights: (U, T) float32, attention weights of each target token; rows sum to 1.
+    words: the same between words, with subwords merged; see `asr.alignment.links`.
+    log_probability: of the whole translation, the ends of its sentences included, in nats.
+    """
+
+    source: str
+    text: str
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+    weights: NDArray[np.float32]
+    words: WordWeights
+    log_probability: float
+    stop_reason: StopReason
+
+
+def _segment_record(segment: Segment) -> dict[str, Any]:
+    return {
+        "start": round(segment.start, 3),
+        "end": round(segment.end, 3),
+        "text": segment.text,
+        "log_probability": round(segment.log_probability, 3),
+        "stop_reason": segment.stop_reason,
+    }
+
+
+def _word_record(word: Word) -> dict[str, Any]:
+    return {
+        "word": word.text,
+        "start": round(word.start, 3),
+        "end": round(word.end, 3),
+        "confidence": None if word.confidence is None else round(word.confidence, 4),
+    }

@@ -1,0 +1,148 @@
+"""The language-model task: running text in, a recurrent model's loss and its perplexity out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from asr.corpora.manifest import read_manifest, select
+from asr.corpora.text import read_texts
+from asr.errors import UserError
+from asr.models.folder import load_weights, read_folder, save_folder
+from asr.models.language import build_language_model
+from asr.tables import to_table
+from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
+from asr.training.config import LanguageConfig, LanguageDataSettings
+from asr.training.device import choose_device, products
+from asr.training.loop import Losses, Validation, tell
+from asr.training.losses.sequences import pad
+
+VALIDATION_TEXTS = 64  # scored at once
+
+
+class Windows(NamedTuple):
+    """Words that are read and the words that follow them, both (B, L)."""
+
+    words: Tensor
+    targets: Tensor
+
+
+class LanguageTask:
+    """All that the loop asks of a language model; see `asr.training.loop.Task`.
+
+    The lines of all texts stand one behind the other, and are cut into windows of so many words:
+    an utterance, too, begins anywhere in a sentence and may hold several.
+    """
+
+    unit = "words"
+
+    def __init__(self, config: LanguageConfig, data: Path, config_folder: Path) -> None:
+        """Read the texts and make the model; config_folder is where the list of dev ids lies.
+
+        Raises:
+            UserError: a file cannot be used, or the texts do not fill a batch.
+        """
+        self.config = config
+        self.device = choose_device(config.training.device)
+        self.vocabulary, self.stream = _read(config.data, data)
+        if len(self.stream) < 2 * config.batches.size:
+            raise UserError(f"{len(self.stream)} words of text: wanted two batches at least")
+        utterances = read_manifest(data / config.data.dev)
+        if config.data.dev_ids:
+            utterances = select(utterances, config_folder / config.data.dev_ids)
+        texts = sorted((self.vocabulary.encode(each.text) for each in utterances), key=len)
+        self.dev = [text for text in texts if text]
+        tell(
+            f"{len(self.stream)} words to train on, {sum(map(len, self.dev))} to validate with; "
+            f"{len(self.vocabulary)} symbols"
+        )
+        torch.manual_seed(config.seed)
+        self.model = build_language_model(config.model, len(self.vocabulary))
+        if config.training.start_from:
+            self._start_from(Path(config.training.start_from))
+        self.model.to(self.device)
+
+    def _start_from(self, path: Path) -> None:
+        """Take the weights of a model folder."""
+        folder = read_folder(path, "language")
+        if folder.vocabularies != {"words": self.vocabulary.to_json()}:
+            raise UserError(f"{path}: has other words than these texts")
+        load_weights(self.model, path)
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the batches of an epoch: windows by their number, in random order."""
+        window = self.config.data.window
+        count = int(self.config.batches.size) // window
+        order = np.random.default_rng((self.config.seed, epoch)).permutation(
+            len(self.stream) // window - 1
+        )
+        whole = order[: len(order) // count * count].reshape(-1, count)
+        batches: list[list[int]] = whole.tolist()
+        return batches
+
+    def make(self, epoch: int, position: int, indices: list[int]) -> Windows:
+        """Cut the windows of a batch out of the text, in each epoch at other places."""
+        window = self.config.data.window
+        shift = np.random.default_rng((self.config.seed, epoch, 1)).integers(window)
+        starts = np.array(indices)[:, None] * window + shift
+        cut = self.stream[starts + np.arange(window)]  # (B, L)
+        return _windows(torch.from_numpy(cut.astype(np.int64)))
+
+    def loss(self, batch: Windows, step: int) -> Losses:
+        """Return the cross-entropy of a batch, in nats a word."""
+        words, targets = (each.to(self.device) for each in batch)
+        with products(self.device, self.config.training.precision):
+            total = self.model(words, targets).mean()
+        return Losses(total, {"loss": total}, float(targets.numel()))
+
+    def validate(self, step: int, folder: Path) -> Validation:
+        """Score the dev texts; the figure is the perplexity of a word, all unknown ones as one."""
+        total, count = 0.0, 0
+        for at in range(0, len(self.dev), VALIDATION_TEXTS):
+            padded, lengths = pad(self.dev[at : at + VALIDATION_TEXTS])
+            words, targets = (each.to(self.device) for each in _windows(padded))
+            inside = torch.arange(padded.size(1)) < lengths[:, None]
+            losses = self.model(words, targets).detach().cpu()
+            total += float(losses[inside].sum())
+            count += int(lengths.sum())
+        perplexity = math.exp(total / count)
+        return Validation(perplexity, {"perplexity": perplexity}, "")
+
+    def save(self, folder: Path) -> None:
+        """Write the model folder with its words."""
+        save_folder(
+            folder,
+            task="language",
+            model=to_table(self.config.model),
+            vocabularies={"words": self.vocabulary.to_json()},
+            state=self.model.state_dict(),
+            notes={"recipe": to_table(self.config)},
+        )
+
+
+def _windows(targets: Tensor) -> Windows:
+    """Begin each of the texts (B, L) with <eos>, as it will begin in a search."""
+    first = torch.full_like(targets[:, :1], EOS)
+    return Windows(torch.cat([first, targets[:, :-1]], 1), targets)
+
+
+def _read(settings: LanguageDataSettings, data: Path) -> tuple[Vocabulary, NDArray[np.int32]]:
+    """Return the most frequent words, in the order of their frequency, and all text as ids."""
+    lines = [line for name in settings.train for line in read_texts(data / name)]
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line.split())
+    if not counts:
+        raise UserError(f"{', '.join(settings.train)}: no text to train on")
+    frequent = [word for word, _ in counts.most_common(settings.words)]
+    vocabulary = Vocabulary((*SPECIALS, *frequent), spaced=True)
+    ids = chain.from_iterable(map(vocabulary.encode, lines))
+    return vocabulary, np.fromiter(ids, np.int32)

@@ -1,0 +1,250 @@
+"""What a recogniser is trained on: manifests to batches of altered, padded audio."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from asr.audio import augment
+from asr.audio.features import LogMel, Normalizer
+from asr.audio.read import SAMPLE_RATE, read
+from asr.audio.speech import speech_mask
+from asr.corpora.manifest import (
+    ROOM,
+    Utterance,
+    read_manifest,
+    read_noise,
+    read_responses,
+    select,
+)
+from asr.errors import UserError
+from asr.text.vocabulary import Vocabulary
+from asr.training.batches import AudioStore, plan_batches, repeat
+from asr.training.config import SpeechConfig
+from asr.training.loop import tell
+from asr.training.losses.sequences import pad
+
+STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
+VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
+
+
+class SpeechBatch(NamedTuple):
+    """samples: (B, S). lengths: (B,) samples. tokens: (B, U). token_lengths: (B,).
+
+    speech: (B, F) bool, True where there is speech; None where no silence mask is asked for.
+    seed: of what is drawn at random on the device. warps: (B,), vocal tracts as they are heard,
+        times what they are, always on the CPU; None where no other length is asked for.
+    """
+
+    samples: Tensor
+    lengths: Tensor
+    tokens: Tensor
+    token_lengths: Tensor
+    speech: Tensor | None
+    seed: int
+    warps: Tensor | None = None
+
+    def to(self, device: torch.device) -> SpeechBatch:
+        """Move all tensors but warps to a device."""
+        return self._replace(
+            samples=self.samples.to(device, non_blocking=True),
+            lengths=self.lengths.to(device, non_blocking=True),
+            tokens=self.tokens.to(device, non_blocking=True),
+            token_lengths=self.token_lengths.to(device, non_blocking=True),
+            speech=None if self.speech is None else self.speech.to(device, non_blocking=True),
+        )
+
+
+class _Share(NamedTuple):
+    """Examples start … start + size − 1, each taken so many times in each of the epochs."""
+
+    start: int
+    size: int
+    times: float
+    epochs: float  # infinity for all
+
+
+@dataclass(frozen=True)
+class _Example:
+    audio: Path
+    tokens: list[int]
+    duration: float
+
+
+class SpeechData:
+    """The utterances of a recipe, and the batches made of them."""
+
+    def __init__(self, config: SpeechConfig, data: Path, config_folder: Path) -> None:
+        """Read the manifests.
+
+        data: folder that the manifests' paths are relative to. config_folder: that of the lists
+            of ids.
+
+        Raises:
+            UserError: a manifest or a list cannot be read, or a list has strange ids.
+        """
+        self.config = config
+        self.vocabulary = Vocabulary.characters()
+        self.examples, self._shares = self._read_training(data, config_folder)
+        self.noise = [each.audio for each in self.examples if not each.tokens]
+        self.rooms = read_responses(data / config.data.noise) if config.data.noise else []
+        if config.augment.room_share and not self.rooms:
+            raise UserError(
+                f"augment.room_share = {config.augment.room_share:g} wants room impulse responses; "
+                f"data.noise = {config.data.noise!r} lists none (lines with the label {ROOM!r})"
+            )
+        self.dev = self._read_dev(data, config_folder)
+        self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
+        self.features = LogMel(mels=config.model.features.mels)
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the batches of an epoch."""
+        batches = self.config.batches
+        random = np.random.default_rng((self.config.seed, epoch))
+        chosen = np.concatenate(
+            [
+                share.start + repeat(share.times, share.size, random)
+                for share in self._shares
+                if epoch < share.epochs
+            ]
+        )
+        planned = plan_batches(
+            [self.examples[index].duration for index in chosen],
+            batches.size,
+            batches.most,
+            random,
+            short_first=epoch < batches.sorted_epochs,
+        )
+        return [[int(chosen[place]) for place in batch] for batch in planned]
+
+    def make(self, epoch: int, position: int, indices: list[int]) -> SpeechBatch:
+        """Read, change and pad the utterances of one batch."""
+        random = np.random.default_rng((self.config.seed, epoch, position))
+        heard = [self._hear(self.examples[index], random) for index in indices]
+        tokens = [self.examples[index].tokens for index in indices]
+        batch = self._collate(heard, tokens, seed=int(random.integers(2**62)))
+        shortest, longest = self.config.augment.tract_lengths
+        if shortest == longest == 1:
+            return batch
+        warps = random.uniform(shortest, longest, len(indices))
+        return batch._replace(warps=torch.from_numpy(warps))
+
+    def dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
+        """Yield the dev utterances, from short to long, with their audio as it is."""
+        start = 0
+        while start < len(self.dev):
+            stop = start + 1
+            while stop < len(self.dev) and (
+                self.dev[stop].duration * (stop + 1 - start) <= VALIDATION_SECONDS
+            ):
+                stop += 1
+            utterances = self.dev[start:stop]
+            heard = [self.store[each.audio] for each in utterances]
+            tokens = [self.vocabulary.encode(each.text) for each in utterances]
+            yield utterances, self._collate(heard, tokens, seed=0)
+            start = stop
+
+    def _read_training(
+        self, data: Path, config_folder: Path
+    ) -> tuple[list[_Example], list[_Share]]:
+        """Read the training manifests, and the noise recordings as utterances without words."""
+        examples: list[_Example] = []
+        shares: list[_Share] = []
+        too_long = 0
+        for entry in self.config.data.train:
+            utterances = read_manifest(data / entry.manifest)
+            if entry.without:
+                utterances = _without(utterances, config_folder / entry.without)
+            kept = [each for each in utterances if each.duration <= self.config.data.longest]
+            too_long += len(utterances) - len(kept)
+            shares.append(_Share(len(examples), len(kept), entry.times, entry.epochs or math.inf))
+            examples += [_example(each, self.vocabulary) for each in kept]
+        if self.config.data.noise:
+            noise = read_noise(data / self.config.data.noise)
+            times = self.config.data.noise_times
+            shares.append(_Share(len(examples), len(noise), times, math.inf))
+            examples += [_example(each, self.vocabulary) for each in noise]
+        if too_long:
+            tell(f"{too_long} utterances above {self.config.data.longest} s are left out")
+        hours = sum(each.duration for each in examples) / 3600
+        tell(f"{len(examples)} utterances to train on, {hours:.2f} h")
+        return examples, shares
+
+    def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:
+        """Read the dev utterances, from short to long so that batches waste little."""
+        settings = self.config.data
+        utterances = read_manifest(data / settings.dev)
+        if settings.dev_ids:
+            utterances = select(utterances, config_folder / settings.dev_ids)
+        if settings.dev_most:
+            stride = math.ceil(len(utterances) / settings.dev_most)
+            utterances = utterances[::stride]
+        return sorted(utterances, key=lambda each: each.duration)
+
+    def fit_normalizer(self) -> Normalizer:
+        """Measure mean and deviation of the features over some training utterances."""
+        random = np.random.default_rng(self.config.seed)
+        count = min(STATISTICS_UTTERANCES, len(self.examples))
+        chosen = random.choice(len(self.examples), count, replace=False)
+
+        def measured() -> Iterator[tuple[Tensor, Tensor]]:
+            for index in chosen:
+                samples = torch.from_numpy(self.store[self.examples[index].audio])
+                yield self.features(samples[None], torch.tensor([len(samples)]))
+
+        settings = self.config.model.features
+        return Normalizer.fit(measured(), settings.mels, settings.utterance_mean)
+
+    def _hear(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
+        """Read an utterance and change its speed, level and surroundings."""
+        settings = self.config.augment
+        samples = self.store[example.audio]
+        samples = augment.speed(samples, float(random.choice(settings.speeds)))
+        if settings.room_share and random.random() < settings.room_share:
+            room = self.store[self.rooms[int(random.integers(len(self.rooms)))]]
+            samples = augment.reverberate(samples, room)
+        if self.noise and example.tokens and random.random() < settings.noise_share:
+            noise = self.store[self.noise[int(random.integers(len(self.noise)))]]
+            lowest, highest = settings.noise_snr_db
+            ratio = float(random.uniform(lowest, highest))
+            samples = augment.add_noise(samples, noise, ratio, int(random.integers(len(noise))))
+        samples = augment.volume(samples, float(random.uniform(-1, 1)) * settings.gain_db)
+        if settings.telephone_share and random.random() < settings.telephone_share:
+            samples = augment.telephone(samples, SAMPLE_RATE)
+        return samples
+
+    def _collate(
+        self, heard: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]], seed: int
+    ) -> SpeechBatch:
+        longest = max(len(each) for each in heard)
+        samples = torch.zeros(len(heard), longest)
+        for row, each in zip(samples, heard, strict=True):
+            row[: len(each)] = torch.from_numpy(each)
+        lengths = torch.tensor([len(each) for each in heard])
+        padded, token_lengths = pad(tokens)
+        speech = None
+        if self.config.model.attention.silence_mask:
+            frames = int(self.features.frame_lengths(lengths).max())
+            speech = torch.zeros(len(heard), frames, dtype=torch.bool)
+            for row, each in zip(speech, heard, strict=True):
+                mask = speech_mask(each)
+                row[: len(mask)] = torch.from_numpy(mask)
+        return SpeechBatch(samples, lengths, padded, token_lengths, speech, seed)
+
+
+def _without(utterances: Sequence[Utterance], ids_file: Path) -> list[Utterance]:
+    """Leave out the utterances whose ids a file lists; raises as `select`."""
+    left_out = {each.id for each in select(utterances, ids_file)}
+    return [each for each in utterances if each.id not in left_out]
+
+
+def _example(utterance: Utterance, vocabulary: Vocabulary) -> _Example:
+    return _Example(utterance.audio, vocabulary.encode(utterance.text), utterance.duration)

@@ -1,0 +1,173 @@
+"""The translation task: pairs in, a translator's loss and its free-running dev BLEU out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from asr.alignment.links import merge_words
+from asr.attention.contract import Memory
+from asr.attention.penalties import entropy
+from asr.models.encoders.textual import most_target_tokens
+from asr.models.folder import load_weights, read_folder, save_folder
+from asr.models.seq2seq import build_translation_model
+from asr.render.tables import text_table
+from asr.scoring.bleu import phrase_bleu, score, sentence_bleu
+from asr.search.greedy import greedy
+from asr.search.hypothesis import Hypothesis
+from asr.tables import to_table
+from asr.text.vocabulary import EOS, of_both_sides
+from asr.training.config import TranslationConfig
+from asr.training.device import choose_device, products
+from asr.training.loop import Losses, Validation, tell
+from asr.training.losses.risk import expected_errors
+from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift, unpad
+from asr.training.tasks.translation_data import TextBatch, TranslationData
+
+VALIDATION_SENTENCES: Final = 128  # decoded at once
+PHRASE_ORDER: Final = 2  # of the BLEU of single phrases, some of which have two words
+
+
+class TranslationTask:
+    """All that the loop asks of translation; see `asr.training.loop.Task`."""
+
+    unit = "target_tokens"
+
+    def __init__(self, config: TranslationConfig, data: Path, config_folder: Path) -> None:
+        """Read the data and make the model; config_folder holds the lists that the config names."""
+        self.config = config
+        self.device = choose_device(config.training.device)
+        start = config.training.start_from
+        folder = read_folder(Path(start), "translation") if start else None
+        known = of_both_sides(folder.path, folder.vocabularies) if folder else None
+        self.data = TranslationData(config, data, config_folder, known)
+        self.plan = self.data.plan
+        self.make = self.data.make
+        self.source, self.target = self.data.source, self.data.target
+        torch.manual_seed(config.seed)
+        self.model = build_translation_model(config.model, len(self.source), len(self.target))
+        if folder:
+            load_weights(self.model, folder.path)
+        self.model.to(self.device)
+
+    def loss(self, batch: TextBatch, step: int) -> Losses:
+        """Return cross-entropy and penalties of a batch."""
+        settings = self.config.loss
+        amount = float(batch.token_lengths.sum() + len(batch.token_lengths))  # with each <eos>
+        copies = 2 if settings.consistency else 1
+        batch = TextBatch(*(torch.cat([each.to(self.device)] * copies) for each in batch))
+        with products(self.device, self.config.training.precision):
+            memory = self._remember(batch)
+            previous, expected = shift(batch.tokens, batch.token_lengths)
+            share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
+            output = decode_with_sampling(self.model.decoder, previous, memory, share)
+            total, parts = sequence_loss(output, expected, batch.source_lengths, settings, step)
+            if settings.risk:
+                errors = expected_errors(
+                    self.model,
+                    memory,
+                    lambda: self._remember(batch),
+                    most_target_tokens(batch.source_lengths),
+                    unpad(batch.tokens, batch.token_lengths),
+                    self._missed,
+                    settings.risk_beam,
+                )
+                parts["risk"] = errors / amount
+                total = (1 - settings.risk) * total + settings.risk * parts["risk"]
+        parts["loss"] = total
+        return Losses(total, parts, amount)
+
+    def _remember(self, batch: TextBatch) -> Memory:
+        annotations = self.model.encoder(batch.source, batch.source_lengths)
+        return self.model.decoder.prepare(annotations)
+
+    def _missed(self, wanted: list[int], said: list[int]) -> float:
+        """What of a reference's tokens a translation misses: 1 − BLEU, times their number."""
+        found = sentence_bleu(self.target.decode(wanted), self.target.decode(said)) / 100
+        return (1 - found) * (len(wanted) + 1)
+
+    # what has been learnt
+
+    def validate(self, step: int, folder: Path) -> Validation:
+        """Translate the held-out pairs and the phrases greedily; tell the phrases in a table.
+
+        The figure is −BLEU of the held-out pairs.
+        """
+        dev, phrases = self.data.dev, self.data.phrases
+        hypotheses = self._translate([question.source for question in dev])
+        texts = [self.target.decode(each.tokens) for each in hypotheses]
+        result = score([question.references for question in dev], texts)
+        # Tokens must not be tokenised by sacrebleu again.
+        tokens = self.data.by_words or self.config.data.tokenised
+        bleu = result.lowercase if tokens else result.bleu
+        metrics = {
+            "bleu": bleu,
+            "length_ratio": result.length_ratio,
+            "entropy": _mean([float(entropy(each.weights).mean()) for each in hypotheses]),
+        }
+        shown = [pair.source for pair in phrases] or [dev[0].source]
+        translated = self._translate(shown)
+        if phrases:
+            figures = self._tell_phrases(step, translated)
+            metrics["phrase_bleu"] = _mean(figures)
+        picture = self._draw(step, folder, shown[-1], translated[-1])
+        return Validation(-bleu, metrics, "", picture)
+
+    def save(self, folder: Path) -> None:
+        """Write the model folder with both vocabularies."""
+        save_folder(
+            folder,
+            task="translation",
+            model=to_table(self.config.model),
+            vocabularies={"source": self.source.to_json(), "target": self.target.to_json()},
+            state=self.model.state_dict(),
+            notes={"recipe": to_table(self.config)},
+        )
+
+    def _translate(self, sources: Sequence[str]) -> list[Hypothesis]:
+        """Translate greedily, some at a time; the dev pairs come from short to long."""
+        found: list[Hypothesis] = []
+        sentences = [self.data.encode_source(source) for source in sources]
+        for start in range(0, len(sentences), VALIDATION_SENTENCES):
+            some = sentences[start : start + VALIDATION_SENTENCES]
+            annotations = self.model.encoder.annotate(some)
+            memory = self.model.decoder.prepare(annotations)
+            limits = most_target_tokens(annotations.mask.sum(1))
+            found += greedy(self.model.decoder, memory, limits)
+        return found
+
+    def _tell_phrases(self, step: int, translated: Sequence[Hypothesis]) -> list[float]:
+        """Print the table of phrases; return the BLEU of each."""
+        rows, figures = [], []
+        trained_on = set(self.data.pairs)
+        for pair, hypothesis in zip(self.data.phrases, translated, strict=True):
+            text = self.target.decode(hypothesis.tokens)
+            figures.append(phrase_bleu(pair.target, text, PHRASE_ORDER))
+            seen = "yes" if pair in trained_on else "no"
+            rows.append((pair.source, text, pair.target, figures[-1], seen))
+        header = ("phrase", "translation", "wanted", f"BLEU-{PHRASE_ORDER}", "trained on")
+        tell(f"step {step}\n{text_table(header, rows)}")
+        return figures
+
+    def _draw(self, step: int, folder: Path, text: str, hypothesis: Hypothesis) -> Path:
+        from asr.render.picture import draw_heat_map  # matplotlib, which a test can do without
+
+        path = folder / "alignments" / f"step-{step:08d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source = self.data.encode_source(text)
+        words = merge_words(
+            hypothesis.weights[:, : len(source)].float().cpu().numpy(),
+            self.source.symbols(source),
+            self.target.symbols([*hypothesis.tokens, EOS]),
+            subwords=not self.data.by_words,
+        )
+        title = f"{text} → {self.target.decode(hypothesis.tokens)}"
+        draw_heat_map(path, words.weights, words.source, words.target, title)
+        return path
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,108 @@
+"""Cues keep their place: sentences that run over them are translated whole, and cut by weights."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asr.alignment.links import WordWeights
+from asr.inference.subtitles import cut, translate_cues
+from asr.inference.translator import Translation
+from asr.results import Span
+
+asked: list[str] = []
+
+
+def loudly(texts: list[str]) -> list[Translation]:
+    """Translate each word into capitals, looking at it alone; note what was asked."""
+    asked[:] = texts
+    return [shout(text) for text in texts]
+
+
+def shout(text: str) -> Translation:
+    source = (*text.split(), "<eos>")
+    target = (*text.upper().split(), "<eos>")
+    weights = np.eye(len(source), dtype=np.float32)
+    links = WordWeights(source, target, weights)
+    return Translation(text, text.upper(), source, target, weights, links, 0.0, "eos")
+
+
+def spans(*texts: str, gap: float = 0.5) -> list[Span]:
+    return [Span(text, n * (1 + gap), n * (1 + gap) + 1) for n, text in enumerate(texts)]
+
+
+def test_a_sentence_over_cues_is_asked_as_a_whole_and_given_back_in_parts() -> None:
+    cues = spans("I know", "where you are, but", "who knows? No one", "does. Go.")
+    lines = [["I KNOW"], ["WHERE YOU ARE, BUT"], ["WHO KNOWS? NO ONE"], ["DOES. GO."]]
+    assert translate_cues(cues, loudly) == lines
+    assert asked == ["I know where you are, but who knows? No one does. Go."]
+
+
+@pytest.mark.parametrize(
+    "cues",
+    [
+        spans("I know.", "where you are"),  # an end
+        spans("I know", "Where you are"),  # a beginning
+        spans("i know", "where you are"),  # small letters alone, as recognisers write
+        spans("I know", "- where you are"),  # somebody else
+        spans("I know", "where you are", gap=2.5),  # a pause
+        spans("I know", "", "where you are"),  # an empty cue between
+        spans("I know " + "all " * 20, "that " * 20 + "you know"),  # too much for one
+    ],
+)
+def test_what_does_not_go_on_is_translated_alone(cues: list[Span]) -> None:
+    translate_cues(cues, loudly)
+    assert asked == [each.text.removeprefix("- ").strip() for each in cues if each.text]
+
+
+def test_sentences_that_are_over_do_not_count() -> None:
+    cues = spans("I know. " * 30 + "You", "know", "too. " + "Yes. " * 60 + "We", "know.")
+    translate_cues(cues, loudly)
+    assert len(asked) == 1
+
+
+def test_speakers_keep_their_lines() -> None:
+    cues = spans("- Who?\n- You", "and me.")
+    assert translate_cues(cues, loudly) == [["- WHO?", "- YOU"], ["AND ME."]]
+    assert asked == ["Who?", "You and me."]
+
+
+def test_words_go_where_they_looked_and_marks_stay_with_their_words() -> None:
+    source, target = ("a", "bb", "c", "dd", "<eos>"), ("W", "X", "?", "Y", "Z", "<eos>")
+    weights = np.zeros((6, 5), np.float32)
+    for row, column in enumerate([0, 1, 2, 1, 3, 4]):  # the mark looks at the second part
+        weights[row, column] = 1
+    found = WordWeights(source, target, weights)
+    assert cut(found, ["a bb", "c dd"]) == ["W X ? Y", "Z"]
+    assert cut(found, ["a", "bb c dd"]) == ["W", "X ? Y Z"]
+    weights[1:4] = [[0, 1, 0, 0, 0], [0, 0, 0.5, 0, 0.5], [0, 0, 0, 1, 0]]
+    assert cut(found, ["a bb", "c dd"]) == ["W X ?", "Y Z"]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 7))
+def test_the_best_of_all_cuts_is_found(seed: int, parts: int, length: int) -> None:
+    random = np.random.default_rng(seed)
+    weights = random.dirichlet(np.ones(parts + 1), length + 1).astype(np.float32)
+    source = tuple(f"s{n}" for n in range(parts))
+    target = tuple(f"w{n}" for n in range(length))
+    found = WordWeights((*source, "<eos>"), (*target, "<eos>"), weights)
+    texts = cut(found, source)
+    assert len(texts) == parts and " ".join(filter(None, texts)) == " ".join(target)
+    if parts > length:
+        return
+
+    def total(stops: tuple[int, ...]) -> float:
+        edges = (0, *stops, length)
+        return sum(weights[edges[n] : edges[n + 1], n].sum() for n in range(parts))
+
+    sizes = np.cumsum([len(text.split()) for text in texts])[:-1].tolist()
+    best = max(map(total, combinations(range(1, length), parts - 1)))
+    assert total(tuple(sizes)) == pytest.approx(best, abs=1e-5)
+
+
+def test_unknown_words_are_counted_by_their_share_of_the_letters() -> None:
+    found = shout("a b c d")
+    unknown = ("<unk>",) * 4 + ("<eos>",)
+    assert cut(found.words._replace(source=unknown), ["a b", "c d"]) == ["A B", "C D"]

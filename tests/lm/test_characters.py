@@ -1,0 +1,89 @@
+"""The n-gram model: probabilities by hand, and states that follow the text."""
+
+import pytest
+import torch
+
+from asr.errors import UserError
+from asr.lm.characters import NgramModel, count_ngrams
+from asr.text.vocabulary import BLANK, EOS
+
+TEXTS = [[2, 3, 2, 4], [3, 2, 2], [2, 3, 3, 4, 2, 3], []]
+SIZE = 6
+
+
+def by_hand(history, token, order):
+    """The docstring's formula, by counting in the texts."""
+    if len(history) >= order:
+        return by_hand(history[1:], token, order)
+    lines = [[EOS, *text, EOS] for text in TEXTS]
+    followers = [
+        line[place]
+        for line in lines
+        for place in range(max(len(history), 1), len(line))
+        if tuple(line[place - len(history) : place]) == history
+    ]
+    shorter = by_hand(history[1:], token, order) if history else 1 / (SIZE - 1)
+    if not followers:
+        return shorter
+    different = len(set(followers))
+    return (followers.count(token) + different * shorter) / (len(followers) + different)
+
+
+def walk(model, text):
+    state = model.start(1)
+    for token in text:
+        state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+    return state
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("text", [[], [2], [2, 3], [5], [3, 5, 2], [2, 3, 3, 4, 2], [4, 4, 2, 3]])
+def test_probabilities_are_those_of_the_formula(order, text):
+    model = NgramModel.train(TEXTS, SIZE, order)
+    found = model.log_probs(walk(model, text))[0, 0].exp()
+    for token in range(1, SIZE):
+        wanted = by_hand((EOS, *text), token, order)
+        assert float(found[token]) == pytest.approx(wanted, rel=1e-5)
+    assert float(found[BLANK]) == 0
+    assert float(found.sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_hypotheses_of_a_batch_are_independent():
+    model = NgramModel.train(TEXTS, SIZE, 4)
+    state = model.advance(
+        model.start(2), torch.zeros(2, 3).long(), torch.tensor([[2, 3, 4], [3, 3, 2]])
+    )
+    state = model.advance(state, torch.tensor([[1, 1], [2, 0]]), torch.tensor([[2, 3], [3, 4]]))
+    for row, column, text in [(0, 0, [3, 2]), (0, 1, [3, 3]), (1, 0, [2, 3]), (1, 1, [3, 4])]:
+        assert int(state[row, column]) == int(walk(model, text))
+
+
+def test_saved_model_is_the_same(tmp_path):
+    model = NgramModel.train(TEXTS, SIZE, 5)
+    model.save(tmp_path / "model.npz")
+    again = NgramModel.load(tmp_path / "model.npz")
+    for text in ([], [2, 3], [5, 5, 2]):
+        state = walk(model, text)
+        assert torch.equal(state, walk(again, text))
+        assert torch.equal(model.log_probs(state), again.log_probs(state))
+
+
+def test_rare_histories_can_be_left_out():
+    full, pruned = (count_ngrams(TEXTS, SIZE, 4, least) for least in (1, 2))
+    assert [len(grams) for grams in pruned.grams[:2]] == [len(grams) for grams in full.grams[:2]]
+    assert len(pruned.grams[3]) < len(full.grams[3])
+    model = NgramModel(pruned)
+    for text in ([], [2, 3], [2, 3, 3, 4, 2, 3]):
+        assert float(model.log_probs(walk(model, text)).exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_text_it_was_trained_on_is_likelier_than_noise():
+    model = NgramModel.train(TEXTS, SIZE, 4)
+    assert model.log_probs(walk(model, [2, 3, 3]))[0, 0].argmax() == 4
+
+
+def test_senseless_orders_and_no_text_are_refused():
+    with pytest.raises(UserError, match="order"):
+        NgramModel.train(TEXTS, 5000, 6)
+    with pytest.raises(UserError, match="lines"):
+        NgramModel.train([], SIZE)

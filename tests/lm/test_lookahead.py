@@ -1,0 +1,170 @@
+"""The word model: probabilities by hand from the formula, letters that add up to words."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from asr.errors import UserError
+from asr.lm.estimation import lexicon_of, train_word_ngrams
+from asr.lm.lexicon import Lexicon
+from asr.lm.lookahead import WordModel
+from asr.lm.word_ngrams import WordNgrams
+from asr.text.vocabulary import EOS, Vocabulary
+
+TEXTS = [
+    "the cat sat on the mat",
+    "the cat sat on a log",
+    "a cat and a cart",
+    "the car sat",
+    "on the mat the cat sat",
+    "cat",
+]
+SENTENCES = [text.split() for text in TEXTS]
+VOCABULARY = Vocabulary.characters()
+
+
+def make(order=3, most=12, rare=2):
+    ngrams = train_word_ngrams(SENTENCES, lexicon_of(SENTENCES, rare), order, most)
+    return ngrams, WordModel(ngrams, VOCABULARY)
+
+
+def by_hand(ngrams, history, word):
+    """p(word | history) from the tables, by the formula of the module."""
+    names = [*ngrams.words, "</s>", "<s>", "<unk>"]
+    number = {name: index for index, name in enumerate(names)}
+    found = ngrams.unigrams[number[word]]
+    for order in range(2, len(ngrams.tables) + 2):
+        context = history[len(history) - order + 1 :]
+        if len(history) < order - 1:
+            break
+        place = number[context[0]]
+        for depth, each in enumerate(context[1:]):
+            code = place * len(names) + number[each]
+            places = np.flatnonzero(ngrams.tables[depth].codes == code)
+            place = int(places[0]) if len(places) else -1
+            if place < 0:
+                break
+        if place < 0:
+            continue
+        table = ngrams.tables[order - 2]
+        own = table.codes // len(names) == place
+        rest = 1 - table.explicit[own].sum()
+        explicit = table.explicit[table.codes == place * len(names) + number[word]].sum()
+        found = explicit + rest * found
+    return float(found)
+
+
+def log_probability(model, text, end=True):
+    """Sum over letters, as a search would sum."""
+    state, total = model.start(1), 0.0
+    for token in [*VOCABULARY.encode(text), *([EOS] if end else [])]:
+        total += float(model.log_probs(state)[0, 0, token])
+        if token != EOS:
+            state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+    return total
+
+
+@pytest.mark.parametrize(("order", "most"), [(2, None), (3, None), (3, 8), (4, 14), (4, 0)])
+def test_words_have_the_probabilities_of_the_formula(order, most):
+    ngrams, model = make(order, most, rare=1)  # no word of the texts is unknown
+    for text in ["the cat", "a cat sat on the mat", "log", "mat the a"]:
+        history, wanted = ["<s>"], 0.0
+        for word in text.split():
+            wanted += math.log(by_hand(ngrams, history, word))
+            history.append(word)
+        wanted += math.log(by_hand(ngrams, history, "</s>"))
+        assert log_probability(model, text) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_history_sums_to_one(order):
+    ngrams, _ = make(order, None, rare=1)
+    for history in (["<s>"], ["<s>", "the"], ["the", "cat"], ["mat", "mat"]):
+        words = [*ngrams.words, "</s>", "<unk>"]
+        total = sum(by_hand(ngrams, history, word) for word in words)
+        assert total == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["", "c", "cat", "cat ", "the c", "xyz", "the xyz ca"])
+def test_the_next_letters_sum_to_one(text):
+    _, model = make()
+    state = model.start(1)
+    for token in VOCABULARY.encode(text):
+        state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+    assert float(model.log_probs(state).exp().sum()) == pytest.approx(1, abs=1e-6)
+
+
+def test_what_was_seen_is_likelier():
+    _, model = make()
+    assert log_probability(model, "the cat sat") > log_probability(model, "the sat cat")
+    assert log_probability(model, "the cat sat") > log_probability(model, "the qat sat")
+    assert log_probability(model, "qqq") > -60  # and nothing is impossible
+
+
+def test_hypotheses_of_a_batch_are_independent():
+    _, model = make()
+    texts = [["the cat ", "a cart "], ["on the c", "xyzzy th"]]
+    state = model.advance(model.start(2), torch.zeros(2, 2).long(), _tokens(texts, 0))
+    own = torch.tensor([[0, 1], [0, 1]])
+    for place in range(1, 7):
+        state = model.advance(state, own, _tokens(texts, place))
+    swapped = model.advance(state, torch.tensor([[1, 0], [0, 0]]), _tokens(texts, 7)[:, [0, 0]])
+    for row, column, text in [(0, 0, "a cart "), (0, 1, "the cat"), (1, 1, "on the c")]:
+        alone = model.start(1)
+        last = VOCABULARY.decode([int(_tokens(texts, 7)[row, 0])])
+        for token in VOCABULARY.encode(text[:7]) + VOCABULARY.encode(last):
+            alone = model.advance(alone, torch.tensor([[0]]), torch.tensor([[token]]))
+        torch.testing.assert_close(
+            model.log_probs(swapped)[row, column], model.log_probs(alone)[0, 0]
+        )
+
+
+def _tokens(texts, place):
+    """Letter `place` of each text; a space where one is too short."""
+    return torch.tensor(
+        [[VOCABULARY.encode(text.ljust(8)[place])[0] for text in row] for row in texts]
+    )
+
+
+def test_a_saved_model_says_nearly_the_same(tmp_path):
+    ngrams, model = make()
+    ngrams.save(tmp_path / "words.npz")
+    loaded = WordModel.load(tmp_path / "words.npz", VOCABULARY)
+    for text in ["the cat sat", "a log"]:
+        assert log_probability(loaded, text) == pytest.approx(
+            log_probability(model, text), abs=0.08 * (len(text.split()) + 1)
+        )
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    (tmp_path / "words.npz").write_bytes(b"no model")
+    with pytest.raises(UserError, match="not a word n-gram model"):
+        WordNgrams.load(tmp_path / "words.npz")
+    with pytest.raises(UserError, match="cannot read"):
+        WordNgrams.load(tmp_path / "missing.npz")
+    with pytest.raises(UserError, match="no text"):
+        train_word_ngrams([], [])
+
+
+def test_a_search_without_letters_is_refused():
+    ngrams, _ = make()
+    for vocabulary in (Vocabulary.words(TEXTS), Vocabulary.characters(["abc"])):
+        with pytest.raises(UserError, match="scores letters"):
+            WordModel(ngrams, vocabulary)
+
+
+def test_a_lexicon_knows_what_a_beginning_may_become():
+    words = ["a", "car", "cart", "cat", "dart"]
+    lexicon = Lexicon(words, VOCABULARY)
+    for beginning in ["", "a", "c", "ca", "car", "cart", "cat", "b", "carts"]:
+        node = 0
+        for token in VOCABULARY.encode(beginning):
+            node = int(lexicon.children[node, token])
+        found = words[int(lexicon.first[node]) : int(lexicon.after[node])]
+        assert found == [word for word in words if word.startswith(beginning)]
+        assert bool(lexicon.whole[node]) == (beginning in words)
+    for wrong in ([], ["b", "a"], ["a", "a"]):
+        with pytest.raises(ValueError, match="sorted"):
+            Lexicon(wrong, VOCABULARY)

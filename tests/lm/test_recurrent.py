@@ -1,0 +1,126 @@
+"""A recurrent model beside n-grams: the mixture by hand, letters that add up, its own folder."""
+
+import math
+
+import pytest
+import torch
+from test_lookahead import SENTENCES, TEXTS, VOCABULARY, by_hand, log_probability
+
+from asr.errors import UserError
+from asr.lm.estimation import lexicon_of, train_word_ngrams
+from asr.lm.lookahead import RECURRENT_SHARE, WordModel
+from asr.lm.recurrent import RecurrentWords
+from asr.models.folder import save_folder
+from asr.models.language import build_language_model
+from asr.models.settings import LanguageSettings
+from asr.search.hypothesis import change
+from asr.tables import to_table
+from asr.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+
+# "log" and "cart" it does not know, "dog" the n-grams do not.
+KNOWN = Vocabulary(
+    (*SPECIALS, "the", "cat", "sat", "on", "a", "mat", "dog", "and", "car"), None, True
+)
+SETTINGS = LanguageSettings(5, 6, 4, (6,), 0.0)
+
+
+def make(rare=1):
+    torch.manual_seed(1)
+    network = build_language_model(SETTINGS, len(KNOWN)).eval()
+    for each in network.parameters():
+        torch.nn.init.normal_(each)  # so that it has opinions
+    ngrams = train_word_ngrams(SENTENCES, lexicon_of(SENTENCES, rare), 3, 12)
+    recurrent = RecurrentWords(network, KNOWN, ngrams)
+    return network, ngrams, WordModel(ngrams, VOCABULARY, recurrent)
+
+
+def by_recurrence(network, ngrams, words):
+    """p(last word | the others), words unknown to it by their share of the rest."""
+    state = network.start(1)
+    for name in ["", *words[:-1]]:
+        fed = torch.tensor([KNOWN.encode(name)[0] if name else EOS])
+        log_probs, state = network.step(fed, state)
+    probabilities = dict(zip(KNOWN.inventory, log_probs[0].exp().tolist(), strict=True))
+    known = [word for word in ngrams.words if KNOWN.encode(word) != [UNK]]
+    if words[-1] in known:
+        return probabilities[words[-1]]
+    unigrams = {word: ngrams.unigrams[at] for at, word in enumerate(ngrams.words)}
+    others = sum(p for word, p in unigrams.items() if word not in known) + ngrams.unigrams[-1]
+    return (1 - sum(probabilities[word] for word in known)) * unigrams[words[-1]] / others
+
+
+@pytest.mark.parametrize("text", ["the cat", "a cat sat on the mat", "log", "the log a cart sat"])
+def test_words_have_the_probabilities_of_the_mixture(text):
+    network, ngrams, model = make()
+    words, wanted = text.split(), 0.0
+    for place, word in enumerate(words):
+        history = ["<s>", *words[:place]]
+        goes_on = 1 - by_hand(ngrams, history, "</s>")
+        own = by_recurrence(network, ngrams, words[: place + 1]) * goes_on
+        both = (1 - RECURRENT_SHARE) * by_hand(ngrams, history, word) + RECURRENT_SHARE * own
+        wanted += math.log(both)
+    wanted += math.log(by_hand(ngrams, ["<s>", *words], "</s>"))
+    assert log_probability(model, text) == pytest.approx(wanted, abs=1e-4)
+
+
+def test_texts_read_together_are_as_read_alone():
+    network, ngrams, _ = make()
+    recurrent = RecurrentWords(network, KNOWN, ngrams)
+    number = {word: at for at, word in enumerate(ngrams.words)}
+    texts = [["the", "cat"], ["a", "cat"], ["the", "cat"], ["a", "mat"], ["cat", "the"]]
+    together = change(lambda each: each.expand(5, *each.shape[1:]), recurrent.start())
+    for place in range(2):
+        words = torch.tensor([number[text[place]] for text in texts])
+        together = recurrent.after(together, words)
+    for row, text in enumerate(texts):
+        alone = recurrent.start()
+        for word in text:
+            alone = recurrent.after(alone, torch.tensor([number[word]]))
+        torch.testing.assert_close(together.sums[row], alone.sums[0])
+        torch.testing.assert_close(together.state.cell[row], alone.state.cell[0])
+    assert together.key.unique().numel() == 4  # the same words twice are one text
+
+
+@pytest.mark.parametrize("text", ["", "c", "cat", "cat ", "the c", "xyz", "the xyz ca", "a log "])
+def test_the_next_letters_sum_to_one(text):
+    *_, model = make(rare=2)
+    state = model.start(1)
+    for token in VOCABULARY.encode(text):
+        state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+    assert float(model.log_probs(state).exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_hypotheses_of_a_batch_are_independent():
+    *_, model = make()
+    texts = [["the cat sat ", "a cart and c"], ["on the mat t", "xyzzy then a"]]
+    state = model.start(2)
+    for place in range(12):
+        letters = [[VOCABULARY.encode(text)[place] for text in row] for row in texts]
+        parents = torch.tensor([[0, 1]] * 2 if place else [[0, 0]] * 2)
+        state = model.advance(state, parents, torch.tensor(letters))
+    swapped = torch.tensor([[1, 0], [0, 1]])
+    state = model.advance(state, swapped, torch.tensor([[VOCABULARY.encode("a")[0]] * 2] * 2))
+    found = model.log_probs(state)
+    for row, column in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+        alone = model.start(1)
+        for token in VOCABULARY.encode(texts[row][int(swapped[row, column])] + "a"):
+            alone = model.advance(alone, torch.tensor([[0]]), torch.tensor([[token]]))
+        torch.testing.assert_close(
+            found[row, column], model.log_probs(alone)[0, 0], rtol=1e-4, atol=1e-4
+        )
+
+
+def test_a_folder_beside_the_ngrams_is_taken(tmp_path):
+    network, ngrams, model = make()
+    ngrams.save(tmp_path / "words.npz")
+    alone = WordModel.load(tmp_path / "words.npz", VOCABULARY)
+    table, words = to_table(SETTINGS), {"words": KNOWN.to_json()}
+    save_folder(tmp_path / "words", "language", table, words, network.state_dict(), {})
+    both = WordModel.load(tmp_path / "words.npz", VOCABULARY)
+    for text in TEXTS[:2]:
+        found = log_probability(both, text)
+        assert found == pytest.approx(log_probability(model, text), abs=0.5)
+        assert abs(found - log_probability(alone, text)) > 1
+    (tmp_path / "words" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="no weights"):
+        WordModel.load(tmp_path / "words.npz", VOCABULARY)
