@@ -47,7 +47,7 @@ class Label(NamedTuple):
         seconds = self.end - self.start
         usable = (
             self.text
-            and self.stop_reason is StopReason.EOS
+            and self.stop_reason == StopReason.EOS
             and SHORTEST <= seconds <= LONGEST
             and len(self.text) <= CHARACTERS_PER_SECOND * seconds
         )

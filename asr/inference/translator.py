@@ -215,7 +215,7 @@ def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
     tokens = chain(
         [WordWeights(each.source_tokens, each.target_tokens, each.weights) for each in sentences]
     )
-    stops = [each.stop_reason for each in sentences if each.stop_reason is not StopReason.EOS]
+    stops = [each.stop_reason for each in sentences if each.stop_reason != StopReason.EOS]
     return Translation(
         source=text,
         text=" ".join(each.text for each in sentences if each.text),

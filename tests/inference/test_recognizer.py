@@ -23,7 +23,7 @@ from asr.models.folder import LANGUAGE_MODEL
 from asr.results import Transcript
 from asr.search.hypothesis import Hypothesis
 
-SPEECH = Path(__file__).parents[1] / "data" / "speech"
+SPEECH = Path(__file__).parents[2] / "data" / "speech"
 FLAC = SPEECH / "5683-32866-0027.flac"
 
 

@@ -28,7 +28,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the task tells the user."""
     lines: list[str] = []
     for module in ("translation", "translation_data"):
-        monkeypatch.setattr(f"asr.training.{module}.tell", lines.append)
+        monkeypatch.setattr(f"asr.training.tasks.{module}.tell", lines.append)
     return lines
 
 
