@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -21,6 +20,7 @@ from asr.errors import UserError
 from asr.training import distributed
 from asr.training.batches import prefetch
 from asr.training.config import TrainingSettings
+from asr.training.journal import Journal, tell
 from asr.training.state import Progress, RunningAverage, load_checkpoint, save_checkpoint
 
 MOST_BAD_STEPS = 20  # in a row, before a run that diverged is stopped
@@ -73,53 +73,6 @@ class Task(Protocol):
         """Write the model as a folder that can be loaded."""
 
 
-class Journal:
-    """metrics.jsonl, TensorBoard where it is installed, and lines on stderr."""
-
-    def __init__(self, folder: Path, upto: int) -> None:
-        self._path = folder / "metrics.jsonl"
-        self._board: Any = None
-        self._first = distributed.rank() == 0
-        if not self._first:
-            return
-        self._drop_after(upto)
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            return
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=upto + 1)
-
-    def write(self, step: int, kind: str, values: dict[str, float | str]) -> None:
-        """Note the values of a step; kind is "train" or "dev"."""
-        if not self._first:
-            return
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")
-        if self._board is not None:
-            for name, value in values.items():
-                if not isinstance(value, str):
-                    self._board.add_scalar(f"{kind}/{name}", value, step)
-
-    def picture(self, step: int, path: Path) -> None:
-        """Show a PNG in TensorBoard."""
-        if self._board is not None:
-            from matplotlib import image
-
-            self._board.add_image("alignment", image.imread(path), step, dataformats="HWC")
-
-    def close(self) -> None:
-        """Write out what TensorBoard still holds."""
-        if self._board is not None:
-            self._board.close()
-
-    def _drop_after(self, step: int) -> None:
-        """Forget what an interrupted stretch noted after the checkpoint it goes on from."""
-        if self._path.exists():
-            lines = self._path.read_text("utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if json.loads(line)["step"] <= step]
-            self._path.write_text("".join(kept), "utf-8")
-
-
 def rate_at(step: int, settings: TrainingSettings) -> float:
     """Return the learning rate of a step: up in a line, level, and down in a line to 0."""
     if step < settings.warmup_steps:
@@ -168,12 +121,6 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
         {"params": vectors, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98), fused=True)
-
-
-def tell(line: str) -> None:
-    """Print a line to stderr without breaking the progress bar; only the first process does."""
-    if distributed.rank() == 0:
-        tqdm.write(line, file=sys.stderr)
 
 
 class _Trainer:
@@ -355,11 +302,6 @@ class _Stretch:
 def model_folder(folder: Path, step: int) -> Path:
     """Return where a run keeps the model of a step."""
     return folder / "models" / f"step-{step:08d}"
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a small JSON file for people and programs to read."""
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _remove(folder: Path) -> None:

@@ -14,7 +14,8 @@ from asr.models.folder import WEIGHTS
 from asr.tables import to_table
 from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
 from asr.training.distributed import rank, run_in_processes
-from asr.training.loop import Task, model_folder, tell, train, write_json
+from asr.training.journal import tell, write_json
+from asr.training.loop import Task, model_folder, train
 from asr.training.state import Progress, average_weights
 
 

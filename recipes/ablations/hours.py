@@ -40,7 +40,7 @@ from asr.models.folder import LANGUAGE_MODEL
 from asr.render.tables import markdown_table
 from asr.search.options import BeamSettings
 from asr.training.config import ManifestSettings, SpeechConfig, load_config
-from asr.training.loop import tell
+from asr.training.journal import tell
 
 CONFIG = Path(__file__).with_name("hours.toml")
 REPORT = Path(__file__).parents[1] / "librispeech" / "dev-report.txt"

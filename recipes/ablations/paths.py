@@ -40,7 +40,8 @@ from asr.search.greedy import greedy
 from asr.tables import to_table
 from asr.training.batches import plan_batches
 from asr.training.config import LossSettings, TrainingSettings
-from asr.training.loop import Losses, Validation, tell, train
+from asr.training.journal import tell
+from asr.training.loop import Losses, Validation, train
 from asr.training.losses.sequences import pad, sequence_loss, shift
 from asr.training.tasks.translation_data import Example, TextBatch
 

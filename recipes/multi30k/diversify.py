@@ -28,7 +28,7 @@ from asr.corpora.pairs import Pair, read_parallel, read_sentences
 from asr.errors import UserError, exit_status
 from asr.inference.translator import Translator
 from asr.training.config import TranslationConfig, load_config
-from asr.training.loop import tell
+from asr.training.journal import tell
 from asr.training.run import run
 
 HERE = Path(__file__).parent

@@ -22,7 +22,8 @@ from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 from asr.training.config import LanguageConfig, LanguageDataSettings
 from asr.training.device import choose_device, products
-from asr.training.loop import Losses, Validation, tell
+from asr.training.journal import tell
+from asr.training.loop import Losses, Validation
 from asr.training.losses.sequences import pad
 
 VALIDATION_TEXTS = 64  # scored at once

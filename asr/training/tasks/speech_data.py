@@ -29,7 +29,7 @@ from asr.errors import UserError
 from asr.text.vocabulary import Vocabulary
 from asr.training.batches import AudioStore, plan_batches, repeat
 from asr.training.config import SpeechConfig
-from asr.training.loop import tell
+from asr.training.journal import tell
 from asr.training.losses.sequences import pad
 
 STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %

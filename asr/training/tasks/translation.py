@@ -22,7 +22,8 @@ from asr.tables import to_table
 from asr.text.vocabulary import EOS, of_both_sides
 from asr.training.config import TranslationConfig
 from asr.training.device import choose_device, products
-from asr.training.loop import Losses, Validation, tell
+from asr.training.journal import tell
+from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift, unpad
 from asr.training.tasks.translation_data import TextBatch, TranslationData

@@ -28,7 +28,7 @@ from asr.errors import UserError
 from asr.text.vocabulary import EOS, Vocabulary
 from asr.training.batches import plan_batches
 from asr.training.config import PairDataSettings, TranslationConfig
-from asr.training.loop import tell
+from asr.training.journal import tell
 from asr.training.losses.sequences import pad
 
 

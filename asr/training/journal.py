@@ -1,0 +1,70 @@
+"""The record of a training run: metrics.jsonl, TensorBoard, and lines on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from asr.training import distributed
+
+
+class Journal:
+    """metrics.jsonl, TensorBoard where it is installed, and lines on stderr."""
+
+    def __init__(self, folder: Path, upto: int) -> None:
+        self._path = folder / "metrics.jsonl"
+        self._board: Any = None
+        self._first = distributed.rank() == 0
+        if not self._first:
+            return
+        self._drop_after(upto)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=upto + 1)
+
+    def write(self, step: int, kind: str, values: dict[str, float | str]) -> None:
+        """Note the values of a step; kind is "train" or "dev"."""
+        if not self._first:
+            return
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")
+        if self._board is not None:
+            for name, value in values.items():
+                if not isinstance(value, str):
+                    self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def picture(self, step: int, path: Path) -> None:
+        """Show a PNG in TensorBoard."""
+        if self._board is not None:
+            from matplotlib import image
+
+            self._board.add_image("alignment", image.imread(path), step, dataformats="HWC")
+
+    def close(self) -> None:
+        """Write out what TensorBoard still holds."""
+        if self._board is not None:
+            self._board.close()
+
+    def _drop_after(self, step: int) -> None:
+        """Forget what an interrupted stretch noted after the checkpoint it goes on from."""
+        if self._path.exists():
+            lines = self._path.read_text("utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if json.loads(line)["step"] <= step]
+            self._path.write_text("".join(kept), "utf-8")
+
+
+def tell(line: str) -> None:
+    """Print a line to stderr without breaking the progress bar; only the first process does."""
+    if distributed.rank() == 0:
+        tqdm.write(line, file=sys.stderr)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a small JSON file for people and programs to read."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
