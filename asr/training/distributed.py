@@ -1,8 +1,8 @@
-"""Several processes that train one model: on CPU cores or GPUs, one machine or more.
+"""Data-parallel training over several processes, on CPU cores or GPUs.
 
-Each process takes every n-th utterance of a batch, and the gradients are averaged. On a CPU two
-processes of one thread each beat one process of two threads by half, since most products of a
-recurrent network are too small to be shared between threads.
+Each process computes every n-th utterance of a batch; gradients are averaged. On a CPU, two
+processes of one thread are 50 % faster than one process of two threads: most matrix products of a
+recurrent network are too small to parallelise.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ PARENT_CHECK_SECONDS = 1.0
 
 
 def rank() -> int:
-    """Return which of the processes this is, from 0."""
+    """Return the rank of this process, from 0."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 def world_size() -> int:
-    """Return how many processes train together."""
+    """Return the number of processes."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def share_of(indices: Sequence[int]) -> list[int]:
-    """Return this process's part of a batch: every n-th, but at least one."""
+    """Return the part of a batch that this process computes: every n-th example, at least one."""
     return list(indices[rank() :: world_size()]) or list(indices[:1])
 
 
@@ -53,7 +53,7 @@ def average_gradients(model: nn.Module) -> None:
 
 
 def from_first(value: float) -> float:
-    """Return the value that process 0 gave."""
+    """Return the value of process 0 in every process."""
     if world_size() == 1:
         return value
     shared = torch.tensor([value], dtype=torch.float64)
@@ -62,13 +62,13 @@ def from_first(value: float) -> float:
 
 
 def run_in_processes(count: int, function: Callable[..., Any], *arguments: Any) -> None:
-    """Call function(*arguments) in `count` processes of this machine that can average gradients.
+    """Call function(*arguments) in `count` connected processes on this machine.
 
-    With a count of 1, it is called here. Under torchrun, which sets RANK and WORLD_SIZE, the
+    A count of 1 calls it in this process. Under torchrun, which sets RANK and WORLD_SIZE, the
     count is torchrun's.
 
     Raises:
-        UserError: one that a process raised; the others are ended.
+        UserError: raised by one of the processes; the others are terminated.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         _join(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), function, arguments)
@@ -86,7 +86,7 @@ def run_in_processes(count: int, function: Callable[..., Any], *arguments: Any) 
 def _join(
     own_rank: int, count: int, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
-    """Be one of the processes."""
+    """Run as one of the processes."""
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(own_rank % torch.cuda.device_count())
@@ -102,13 +102,13 @@ def _join(
 def _join_child(
     own_rank: int, count: int, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
-    """Be one of the processes, and end when the one that started them does."""
+    """Run as one of the processes; exit when the parent process exits."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _join(own_rank, count, function, arguments)
 
 
 def _end_with(parent: int) -> None:
-    """End this process once its parent is gone, however that ended (kill -9 included)."""
+    """Exit once the parent process is gone, even if it was killed."""
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_SECONDS)
     os._exit(1)
@@ -122,6 +122,6 @@ def _free_port() -> int:
 
 
 def _last_line(trace: str) -> str:
-    """Return the message of the error that a process's trace ends with."""
+    """Return the error message at the end of a traceback."""
     line = trace.strip().splitlines()[-1]
     return line.partition(": ")[2] or line

@@ -13,7 +13,7 @@ from asr.training import distributed
 
 
 class Journal:
-    """metrics.jsonl, TensorBoard where it is installed, and lines on stderr."""
+    """Writes metrics.jsonl, and TensorBoard files where TensorBoard is installed."""
 
     def __init__(self, folder: Path, upto: int) -> None:
         self._path = folder / "metrics.jsonl"
@@ -29,7 +29,7 @@ class Journal:
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=upto + 1)
 
     def write(self, step: int, kind: str, values: dict[str, float | str]) -> None:
-        """Note the values of a step; kind is "train" or "dev"."""
+        """Log the values of a step; kind is "train" or "dev"."""
         if not self._first:
             return
         with self._path.open("a", encoding="utf-8") as file:
@@ -40,19 +40,19 @@ class Journal:
                     self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def picture(self, step: int, path: Path) -> None:
-        """Show a PNG in TensorBoard."""
+        """Add a PNG to TensorBoard."""
         if self._board is not None:
             from matplotlib import image
 
             self._board.add_image("alignment", image.imread(path), step, dataformats="HWC")
 
     def close(self) -> None:
-        """Write out what TensorBoard still holds."""
+        """Flush TensorBoard."""
         if self._board is not None:
             self._board.close()
 
     def _drop_after(self, step: int) -> None:
-        """Forget what an interrupted stretch noted after the checkpoint it goes on from."""
+        """Delete entries that an interrupted run wrote after its last checkpoint."""
         if self._path.exists():
             lines = self._path.read_text("utf-8").splitlines(keepends=True)
             kept = [line for line in lines if json.loads(line)["step"] <= step]
@@ -60,11 +60,11 @@ class Journal:
 
 
 def tell(line: str) -> None:
-    """Print a line to stderr without breaking the progress bar; only the first process does."""
+    """Print a line to stderr above the progress bar; only the first process prints."""
     if distributed.rank() == 0:
         tqdm.write(line, file=sys.stderr)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a small JSON file for people and programs to read."""
+    """Write a small, indented JSON file."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

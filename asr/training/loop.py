@@ -1,4 +1,4 @@
-"""The training loop, the same for speech and text: read it from top to bottom."""
+"""The training loop, shared by all tasks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from asr.training.config import TrainingSettings
 from asr.training.journal import Journal, tell
 from asr.training.state import Progress, RunningAverage, load_checkpoint, save_checkpoint
 
-MOST_BAD_STEPS = 20  # in a row, before a run that diverged is stopped
+MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient after which a run is stopped
 
 
 @dataclass(frozen=True)
 class Losses:
     """The loss of a batch.
 
-    total: what is minimised. parts: figures to log. amount: audio seconds or tokens it held.
+    total: minimised. parts: logged. amount: audio seconds or tokens in the batch.
     """
 
     total: Tensor
@@ -40,7 +40,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Validation:
-    """What a validation found: `figure` is compared (lower is better), the rest is logged."""
+    """Result of a validation: `figure` selects models (lower is better), the rest is logged."""
 
     figure: float
     metrics: dict[str, float]
@@ -49,32 +49,32 @@ class Validation:
 
 
 class Task(Protocol):
-    """What the loop must be told of speech or of text. Batches are whatever the task makes."""
+    """What the loop needs from a task. The loop does not look into batches."""
 
     unit: str  # of Losses.amount
 
     @property
     def model(self) -> nn.Module:
-        """Return what is trained."""
+        """Return the module to train."""
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch as lists of example indices; the same at each call."""
+        """Return the batches of an epoch as lists of example indices; deterministic."""
 
     def make(self, epoch: int, position: int, indices: list[int]) -> Any:
-        """Load one batch; all chance in it follows from the seed, epoch and position."""
+        """Load one batch; its random choices depend on seed, epoch and position alone."""
 
     def loss(self, batch: Any, step: int) -> Losses:
         """Return the loss of a batch."""
 
     def validate(self, step: int, folder: Path) -> Validation:
-        """Decode the dev set, free-running."""
+        """Decode the dev set without teacher forcing."""
 
     def save(self, folder: Path) -> None:
-        """Write the model as a folder that can be loaded."""
+        """Write a model folder."""
 
 
 def rate_at(step: int, settings: TrainingSettings) -> float:
-    """Return the learning rate of a step: up in a line, level, and down in a line to 0."""
+    """Return the learning rate of a step: linear warm-up, plateau, linear decay to 0."""
     if step < settings.warmup_steps:
         return settings.rate * (step + 1) / settings.warmup_steps
     decay_steps = max(1, round(settings.steps * settings.decay_share))
@@ -83,7 +83,7 @@ def rate_at(step: int, settings: TrainingSettings) -> float:
 
 
 def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Progress:
-    """Train until the steps are done or patience is out; go on where an earlier call stopped.
+    """Train until all steps are done or patience runs out; resume where an earlier call stopped.
 
     Writes into `folder`: checkpoints/, metrics.jsonl, tensorboard/, alignments/, and after each
     validation models/step-N (the best few are kept) with the running average of the weights.
@@ -96,9 +96,9 @@ def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Pr
     average = RunningAverage(model, settings.average)
     progress, damaged = load_checkpoint(folder / "checkpoints", model, optimizer, average)
     for path in damaged:
-        tell(f"{path}: damaged, passed over")
+        tell(f"{path}: damaged, skipped")
     if progress.step:
-        tell(f"going on from step {progress.step} (epoch {progress.epoch})")
+        tell(f"resuming at step {progress.step} (epoch {progress.epoch})")
     journal = Journal(folder, progress.step)
     quiet = distributed.rank() > 0 or not sys.stderr.isatty()
     bar = tqdm(total=settings.steps, initial=progress.step, unit="step", disable=quiet)
@@ -124,7 +124,7 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
 
 
 class _Trainer:
-    """One stretch of training; what must survive it is in `progress` and the checkpoints."""
+    """Training from one start to the next; `progress` and the checkpoints outlive it."""
 
     def __init__(
         self,
@@ -153,12 +153,12 @@ class _Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether the steps are done or patience is out."""
+        """Whether all steps are done or patience has run out."""
         out_of_patience = 0 < self.settings.patience <= self.progress.worse
         return self.progress.step >= self.settings.steps or out_of_patience
 
     def run_epoch(self) -> None:
-        """Train on the rest of the epoch, validating and saving on the way."""
+        """Train on the rest of the epoch, with validation and checkpoints at their steps."""
         epoch = self.progress.epoch
         plan = list(enumerate(self.task.plan(epoch)))[self.progress.position :]
 
@@ -187,7 +187,7 @@ class _Trainer:
         step = self.progress.step
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(step, self.settings)
-        # Dropout follows from the step alone, so that a run that goes on draws the same.
+        # Dropout depends on the step alone, so that a resumed run draws the same masks.
         torch.manual_seed(_mixed(self.seed, step, distributed.rank()))
         self.task.model.train()
         for batch in batches:
@@ -210,7 +210,7 @@ class _Trainer:
         self.bar.update()
 
     def log(self) -> None:
-        """Note the mean of each part of the loss since the last time, and the speed."""
+        """Log the mean of each part of the loss since the last log, and the speed."""
         steps = self.settings.log_every
         values: dict[str, float | str] = {
             name: float(value) / steps for name, value in self.sums.items()
@@ -241,7 +241,7 @@ class _Trainer:
         self.since = _Stretch(self.progress.amount)
 
     def _judge(self) -> float:
-        """Validate, note what was found and return the figure."""
+        """Validate, log the metrics and return the figure."""
         step = self.progress.step
         self.task.model.eval()
         with torch.no_grad():
@@ -256,7 +256,7 @@ class _Trainer:
         return found.figure
 
     def _keep_if_good(self, figure: float) -> None:
-        """Save the model if it is one of the best `keep`; forget the one that drops out."""
+        """Save the model if it is one of the best `keep`; delete the one that drops out."""
         progress = self.progress
         improved = not progress.best or figure < progress.best[0][0]
         progress.worse = 0 if improved else progress.worse + 1
@@ -271,28 +271,28 @@ class _Trainer:
 
     def _count_bad_step(self) -> None:
         self.bad_steps += 1
-        tell(f"step {self.progress.step}: the gradient is not finite; the step is left out")
+        tell(f"step {self.progress.step}: the gradient is not finite; step skipped")
         if self.bad_steps >= MOST_BAD_STEPS:
             raise UserError(
                 f"the gradient was not finite for {MOST_BAD_STEPS} steps in a row; "
-                f"the last checkpoint is sound: lower training.rate and start again"
+                f"the last checkpoint is intact: lower training.rate and start again"
             )
 
 
 def _mixed(*numbers: int) -> int:
-    """Return one seed made of several numbers."""
+    """Mix several numbers into one seed."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
 class _Stretch:
-    """Measures time and amount since the last look."""
+    """Measures time and amount since the last lap."""
 
     def __init__(self, amount: float) -> None:
         self._time = time.perf_counter()
         self._amount = amount
 
     def lap(self, amount: float) -> tuple[float, float]:
-        """Return seconds and amount since the last look, and begin anew."""
+        """Return seconds and amount since the last lap, and start the next."""
         now = time.perf_counter()
         passed, done = now - self._time, amount - self._amount
         self._time, self._amount = now, amount
@@ -300,7 +300,7 @@ class _Stretch:
 
 
 def model_folder(folder: Path, step: int) -> Path:
-    """Return where a run keeps the model of a step."""
+    """Return the folder in which a run keeps the model of a step."""
     return folder / "models" / f"step-{step:08d}"
 
 

@@ -1,4 +1,4 @@
-"""What a run must remember to go on as if it had never stopped."""
+"""Checkpoints: everything needed to resume a run exactly."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from torch import Tensor, nn
 
 from asr.errors import UserError
 
-KEPT_CHECKPOINTS = 2  # the newest, and one before it in case the newest is damaged
+KEPT_CHECKPOINTS = 2  # the newest, and its predecessor in case the newest is damaged
 
 
 @dataclass
 class Progress:
-    """Where a run stands.
+    """Progress of a run.
 
     step: optimiser steps taken. epoch, position: the next batch is `position` of `epoch`.
     best: (figure, step) of the best validations, best first. worse: validations since the best.
-    amount: audio seconds or tokens seen. seconds: spent training, over all stretches.
+    amount: audio seconds or tokens processed. seconds: training time over all resumptions.
     """
 
     step: int = 0
@@ -36,9 +36,9 @@ class Progress:
 
 
 class RunningAverage:
-    """An exponential average of a model's weights, which is steadier than any one of them.
+    """Exponential moving average of a model's weights.
 
-    Its first steps weigh all alike: after n steps the decay is at most (1 + n) / (10 + n).
+    After n steps the decay is at most (1 + n) / (10 + n), so that early weights fade quickly.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -49,14 +49,14 @@ class RunningAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the weights of after a step in."""
+        """Update the average after an optimiser step."""
         self.updates += 1
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
         torch._foreach_lerp_(self.values, self._weights, 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Put the averages into the model while the block runs."""
+        """Use the averaged weights in the model within the block."""
         if not self.decay:
             yield
             return
@@ -75,7 +75,7 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     average: RunningAverage,
 ) -> Path:
-    """Write a checkpoint whole or not at all (temporary file, fsync, rename)."""
+    """Write a checkpoint atomically (temporary file, fsync, rename)."""
     folder.mkdir(parents=True, exist_ok=True)
     content = {
         "progress": vars(progress),
@@ -101,13 +101,13 @@ def load_checkpoint(
     optimizer: torch.optim.Optimizer,
     average: RunningAverage,
 ) -> tuple[Progress, list[Path]]:
-    """Go on from the newest checkpoint that can be read.
+    """Load the newest readable checkpoint.
 
-    Returns the progress (a fresh one where there is no checkpoint) and the damaged files that
-    were passed over.
+    Returns the progress (a new one where there is no checkpoint) and the damaged files that were
+    skipped.
 
     Raises:
-        UserError: a checkpoint is of a model of other sizes.
+        UserError: a checkpoint holds a model of other sizes.
     """
     damaged: list[Path] = []
     for path in _checkpoints(folder):
@@ -119,8 +119,7 @@ def load_checkpoint(
             model.load_state_dict(content["model"])
         except RuntimeError as error:
             raise UserError(
-                f"{path}: made with other model settings than the config now has; "
-                f"take a new run folder"
+                f"{path}: its model settings differ from the config; use a new run folder"
             ) from error
         optimizer.load_state_dict(content["optimizer"])
         average.updates = content["average"]["updates"]
@@ -132,7 +131,7 @@ def load_checkpoint(
 def average_weights(
     states: Sequence[Mapping[str, Tensor]], shares: Sequence[float] | None = None
 ) -> dict[str, Tensor]:
-    """Return the mean of several models' weights; shares: of each, in any unit (None: alike)."""
+    """Return the weighted mean of several models' weights; None weights them equally."""
     parts = torch.tensor([1.0] * len(states) if shares is None else shares)
     parts /= parts.sum()
     return {
@@ -147,11 +146,11 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return a checkpoint's content, or None if it is damaged."""
+    """Return the content of a checkpoint, or None if it is damaged."""
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         return content
-    except Exception:  # whatever unpickling meets in a damaged file
+    except Exception:  # a damaged file can raise almost anything
         return None
 
 

@@ -90,7 +90,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_passed_over(tones, tmp_path, c
     newest.write_bytes(newest.read_bytes()[:1000])
     run(CONFIG, tmp_path, tones, plan)
     told = capsys.readouterr().err
-    assert f"{newest}: damaged" in told and "going on from step 4" in told
+    assert f"{newest}: damaged" in told and "resuming at step 4" in told
 
 
 def test_two_processes_average_their_gradients(tones, tmp_path):

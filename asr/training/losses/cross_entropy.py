@@ -1,9 +1,8 @@
-"""Cross-entropy of an output layer, without ever holding all of its logits.
+"""Cross-entropy of an output layer in blocks, without storing all logits.
 
-The logits of a batch are the largest tensor of a training step, and log-softmax, label smoothing
-and their gradients want several more of its size. Here they are made for a few positions at a
-time and turned into their gradient, which alone is kept, in the 16 bits of the products if those
-have 16.
+The logits of a batch are the largest tensor of a training step; log-softmax, label smoothing and
+their gradients need several more of that size. Here logits are computed for a block of positions
+at a time and replaced by their gradient, the only tensor that is kept (in bf16 under autocast).
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from torch.nn import functional
 
 from asr.attention.normalizers import at_least_float32
 
-LOGITS_AT_ONCE: Final = 2**20  # 4 MB in float32: they stay in a processor's cache
+LOGITS_AT_ONCE: Final = 2**20  # 4 MB in float32, which fits a processor's cache
 
 
 class Outcome(NamedTuple):
-    """What the output layer makes of targets (N,); numbers all.
+    """Scalars of a batch of N targets.
 
-    loss: mean cross-entropy, and the consistency with its factor; alone it has a gradient.
-    inconsistency: what the factor is for. right: how many targets are likeliest.
+    loss: mean cross-entropy plus weighted consistency; the only one with a gradient.
+    inconsistency: the consistency term without its factor. right: number of targets with the
+        highest logit.
     """
 
     loss: Tensor
@@ -40,20 +40,19 @@ def cross_entropy(
     consistency: float = 0.0,
     weights: Tensor | None = None,
 ) -> Outcome:
-    """Mean cross-entropy of targets (N,) given the readouts (N, R), and how many are likeliest.
+    """Return the mean cross-entropy of targets (N,) given readouts (N, R), and the accuracy count.
 
-    matrix: (V, R) and bias: (V,) of the output layer. label_smoothing: the share ε of the target's
-    probability that is spread over all V. A target counts as likeliest where no logit is above
-    its own. Without any target all is 0.
-    consistency: above 0 the second half of the readouts are those of the first half once more, with
-    other dropout, and so many times ½ (KL(p‖q) + KL(q‖p)) of the two distributions of each target
-    is added. Its mean is `inconsistency`, 0 where it is not asked for.
-    weights: (N,), by which the loss of each target is multiplied before the mean is taken.
+    matrix: (V, R) and bias: (V,) of the output layer.
+    label_smoothing: probability ε that is taken from the target and spread over all V.
+    consistency: factor of ½ (KL(p‖q) + KL(q‖p)) between two passes with different dropout. Above
+        0, the second half of the readouts repeats the targets of the first half.
+    weights: (N,), factors of the loss of each target before the mean.
+    Without any target all results are 0.
     Sources: label smoothing, Szegedy et al. 2016, section 7; consistency, Liang et al. 2021,
     "R-Drop: regularized dropout for neural networks", but for the mean over both halves.
     """
     device = readout.device.type
-    # Under autocast the products are in 16 bits, all else is not.
+    # Under autocast only the matrix products run in 16 bits.
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     with torch.autocast(device, enabled=False):
         results: tuple[Tensor, Tensor, Tensor] = _CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch
@@ -70,7 +69,7 @@ def cross_entropy(
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """The gradient is made on the way forward, while the logits are there."""
+    """Computes the gradient in the forward pass, while the logits exist."""
 
     @staticmethod
     def forward(
@@ -130,9 +129,9 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _divergence(logs: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:
-    """Return Σ KL(p‖q) + KL(q‖p) of n pairs, and the gradient of its logits (2, n, V).
+    """Return Σ KL(p‖q) + KL(q‖p) over n pairs, and its gradient w.r.t. the logits (2, n, V).
 
-    logs, probabilities: (2, n, V), of p and of q; ½ of the sum for either of the two.
+    logs, probabilities: (2, n, V), of p and of q; each accounts for ½ of the sum.
     """
     apart = logs[0] - logs[1]  # (n, V)
     apart = torch.stack([apart, -apart])

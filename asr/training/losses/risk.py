@@ -1,9 +1,9 @@
-"""Minimum risk training: fewer expected errors among the texts that a beam finds best.
+"""Minimum risk training over the n-best list of a beam search.
 
-The risk of an utterance is R = Σ_k Q_k c_k over the texts of its beam, c_k the errors of text k
-and Q_k = P(text k) / Σ P. As dR / d ln P_k = Q_k (c_k − R), a text's own cross-entropy, weighted
-by Q_k (R − c_k), has the gradient of the risk. Sources: Shen et al. 2016, "Minimum risk training
-for neural machine translation"; n-best lists and speech, Prabhavalkar et al. 2018, "Minimum word
+The risk of an utterance is R = Σ_k Q_k c_k over its n-best list, with the errors c_k of hypothesis
+k and Q_k = P(k) / Σ P. As dR / d ln P_k = Q_k (c_k − R), the cross-entropy of each hypothesis
+weighted by Q_k (R − c_k) has the gradient of the risk. Sources: Shen et al. 2016, "Minimum risk
+training for neural machine translation"; n-best lists, Prabhavalkar et al. 2018, "Minimum word
 error rate training for attention-based sequence-to-sequence models".
 """
 
@@ -23,11 +23,11 @@ from asr.search.hypothesis import Hypothesis, take
 from asr.search.options import BeamSettings
 from asr.training.losses.sequences import PADDING, pad, shift, token_loss
 
-Cost = Callable[[list[int], list[int]], float]  # tokens wanted, tokens of a text → its errors
+Cost = Callable[[list[int], list[int]], float]  # reference, hypothesis → errors
 
 
 class Texts(NamedTuple):
-    """Texts of a batch: the utterance that each is of, (K,), its weight, (K,), and all the risk."""
+    """Hypotheses of a batch: their utterance (K,), their weight (K,), and the summed risk."""
 
     tokens: list[list[int]]
     utterances: Tensor
@@ -44,11 +44,11 @@ def expected_errors(
     cost: Cost,
     beam: int,
 ) -> Tensor:
-    """Return a number with the value and the gradient of the risk, summed over a batch.
+    """Return the risk summed over a batch, with its gradient.
 
-    memory: of the B utterances, with gradients. remember: makes one to search in, called while
-    dropout and gradients are off. limits: (B,) long, most tokens of each text. wanted: the
-    references' tokens. beam: its size.
+    memory: of the B utterances, with gradients. remember: makes the memory to search in; called
+    without dropout and gradients. limits: (B,) length limits in tokens. wanted: reference tokens.
+    beam: its size.
     """
     model.eval()
     try:
@@ -63,7 +63,7 @@ def expected_errors(
 
 
 def weigh(found: Sequence[Sequence[Hypothesis]], wanted: Sequence[list[int]], cost: Cost) -> Texts:
-    """Weigh the texts of each utterance by Q_k (R − c_k): above 0 are those better than most."""
+    """Weight the hypotheses of each utterance by Q_k (R − c_k): positive if better than average."""
     tokens: list[list[int]] = []
     utterances: list[int] = []
     weights, risk = [], 0.0
@@ -79,7 +79,7 @@ def weigh(found: Sequence[Sequence[Hypothesis]], wanted: Sequence[list[int]], co
 
 
 def _weighted_sum(decoder: Decoder, memory: Memory, texts: Texts) -> Tensor:
-    """Σ_k of each text's weight times its cross-entropy in nats."""
+    """Return Σ_k weight_k · cross-entropy_k in nats."""
     device = memory.values.device
     previous, expected = shift(*(each.to(device) for each in pad(texts.tokens)))
     output = decoder(previous, take(memory, texts.utterances.to(device)))
