@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: one line and an exit status, never a traceback."""
+"""User errors: one line on stderr and an exit status, never a traceback."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 
 FAILED = 2
-INTERRUPTED = 130  # what shells give for SIGINT …
-PIPE_CLOSED = 141  # … and for SIGPIPE
+INTERRUPTED = 130  # the shell's status for SIGINT
+PIPE_CLOSED = 141  # the shell's status for SIGPIPE
 
 
 class UserError(ValueError):
@@ -16,9 +16,9 @@ class UserError(ValueError):
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
-    """Run a command and return its exit status; one that returns None has gone well.
+    """Run a command and return its exit status; None counts as 0.
 
-    What the user can mend, and files that cannot be read or written, are one line on stderr.
+    User errors, and files that cannot be read or written, are one line on stderr.
     """
     try:
         status = command() or 0
@@ -27,7 +27,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except UserError as error:
         complain(error)
         return FAILED
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has exited
         _abandon_stdout()
         return PIPE_CLOSED
     except OSError as error:
@@ -45,7 +45,7 @@ def complain(message: object) -> None:
 
 
 def _abandon_stdout() -> None:
-    """Let go of what cannot be written; Python would fail on it once more when it ends."""
+    """Redirect stdout to the null device, so that Python does not fail again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

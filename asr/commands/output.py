@@ -1,4 +1,4 @@
-"""Where results go: formats, files that appear only when they are whole, lines on stderr."""
+"""Output formats, and files that are replaced only once they are complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_ONE_RECORDING: Final = ("srt", "vtt", "textgrid")
 
 
 def format_of(path: Path, known: dict[str, str]) -> str:
-    """Return the format that a file's ending asks for, of the known ones (format → ending).
+    """Return the format of a file name ending, of the known ones (format → ending).
 
     Raises:
         UserError: no format has that ending.
@@ -38,7 +38,7 @@ def format_of(path: Path, known: dict[str, str]) -> str:
         if path.suffix.lower() == ending.lower():
             return name
     raise UserError(
-        f"{path}: the ending {path.suffix!r} names no format; wanted {' '.join(known.values())}"
+        f"{path}: the ending {path.suffix!r} is no known format; wanted {' '.join(known.values())}"
     )
 
 
@@ -50,7 +50,7 @@ def render(transcript: Transcript, kind: str) -> str:
         case "text":
             return transcript.text + "\n"
         case "jsonl" | "json":
-            # ASCII, as a path need not be text that every terminal and file can hold.
+            # ASCII, because a path may hold characters that a terminal cannot show.
             return json.dumps(transcript.record()) + "\n"
         case "srt":
             return to_srt(cues(transcript.words))
@@ -66,13 +66,13 @@ def render(transcript: Transcript, kind: str) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give an empty file to write, which takes the place of `path` once the block has ended well.
+    """Yield a temporary file that replaces `path` when the block ends without an error.
 
-    It has the same ending, and is made at once: what cannot be written is known before the work.
-    Devices and pipes are written as they are.
+    It is created at once, so that an unwritable path is reported before the work. Devices and
+    pipes are written directly.
 
     Raises:
-        UserError: nothing can be written there.
+        UserError: the path cannot be written.
     """
     target = Path(os.path.realpath(path))  # a link stays one
     if target.is_dir():

@@ -9,7 +9,7 @@ from pathlib import Path
 from asr.corpora import check_manifest, folder, librispeech, pseudo_labels, read_manifest
 from asr.text.vocabulary import Vocabulary
 
-SHOWN = 5  # recordings without a text that are named
+SHOWN = 5  # recordings without a text that are listed
 
 
 def run_librispeech(root: Path, output: Path, subsets: Sequence[str] | None, download: bool) -> int:
@@ -42,7 +42,7 @@ def run_folder(audio: Path, manifest: Path) -> int:
 
 
 def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:
-    """Write the audio of the surest transcripts, and print the path of its manifest; return 0.
+    """Write the most confident transcripts as a corpus and print its manifest path; return 0.
 
     Raises:
         UserError: see `asr.corpora.pseudo_labels.prepare`.
@@ -52,7 +52,7 @@ def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:
 
 
 def run_check(manifest: Path) -> int:
-    """Print what is wrong with a manifest, one problem a line; return 0, or 2 if there is any.
+    """Print the problems of a manifest, one a line; return 0 without problems, else 2.
 
     Raises:
         UserError: the manifest cannot be read at all.

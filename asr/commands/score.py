@@ -13,8 +13,8 @@ from asr.text.normalize import normalize
 def run(reference: Path, hypothesis: Path, normalized: bool, as_json: bool, drawn: int) -> int:
     """Print the error rates of a hypothesis file; return 0.
 
-    normalized: bring both texts to lower-case a to z first. drawn: how many of the worst
-    utterances to draw.
+    normalized: bring both texts to lower-case a to z first. drawn: number of the worst
+    utterances to print.
 
     Raises:
         UserError: a file cannot be read, or the two do not belong together.

@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def run(config: Path, folder: Path, data: Path | None, overrides: Sequence[str]) -> int:
-    """Train in a run folder, going on where it stopped; print the model folder and return 0.
+    """Train in a run folder, resuming where it stopped; print the model folder and return 0.
 
     Raises:
         UserError: the config, the data or the folder cannot be used.
     """
     from asr.training.config import load_config
 
-    load_config(config, overrides)  # a mistake in it is told before torch has been loaded
+    load_config(config, overrides)  # report a mistake before the slow import of torch
     from asr.training.run import run as train
 
     print(train(config, folder, data, overrides))

@@ -1,4 +1,4 @@
-"""Where the texts of a picture go, so that none lies on another: numbers only, no drawing."""
+"""Positions of labels in a figure, without overlap: numbers only, no drawing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-MOST_CHARACTERS: Final = 60  # rows above which words are written beside them, not characters
+MOST_CHARACTERS: Final = 60  # above it rows are labelled with words, not characters
 
-# What is written for symbols that cannot be seen.
+# Shown in place of invisible symbols.
 SIGNS: Final = {" ": "\N{OPEN BOX}", "<eos>": "\N{RETURN SYMBOL}", "\n": "\N{RETURN SYMBOL}"}
 
 
@@ -24,12 +24,12 @@ class Label(NamedTuple):
 
 
 def visible(symbol: str) -> str:
-    """Return what to write for a symbol of a text, end-of-sentence and spaces included."""
+    """Return a visible sign for a space or end-of-sentence, other symbols unchanged."""
     return SIGNS.get(symbol, symbol)
 
 
 def row_labels(labels: Sequence[str]) -> list[Label]:
-    """Put a text to each row's middle; to each word's, where there are too many characters."""
+    """Label the middle of each row; with too many characters, the middle of each word."""
     if len(labels) <= MOST_CHARACTERS or " " not in labels:
         return [Label(visible(text), at + 0.5) for at, text in enumerate(labels)]
     found = []
@@ -41,7 +41,7 @@ def row_labels(labels: Sequence[str]) -> list[Label]:
 
 
 def assign_lanes(middles: Sequence[float], sizes: Sequence[float], gap: float) -> list[int]:
-    """Return the first lane for each text, in order, in which it does not touch the one before."""
+    """Return for each text, in order, the first lane in which it does not overlap another."""
     ends: list[float] = []  # of the last text in each lane
     chosen = []
     for middle, size in zip(middles, sizes, strict=True):
@@ -53,10 +53,10 @@ def assign_lanes(middles: Sequence[float], sizes: Sequence[float], gap: float) -
 
 
 def move_apart(places: NDArray[np.float64], gap: float, size: float) -> NDArray[np.float64]:
-    """Move places (N,), in order, as little as can be until they lie `gap` apart within 0 … size.
+    """Move positions (N,), in order, as little as possible until they are `gap` apart in [0, size].
 
-    Those that would touch move together around their mean. Where N gaps are more than size, what
-    there is is shared evenly.
+    Overlapping positions move as a group around their mean. If N gaps exceed size, positions are
+    spaced evenly.
     """
     gap = min(gap, size / len(places))
     steps = gap * np.arange(len(places))

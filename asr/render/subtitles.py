@@ -1,4 +1,4 @@
-"""Timed text as SRT, WebVTT, JSON lines, Praat TextGrid and CTM; SRT and WebVTT read back."""
+"""Write timed text as SRT, WebVTT, JSON lines, Praat TextGrid and CTM; read SRT and WebVTT."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from asr.errors import UserError
 from asr.results import Span
 
-WIDTH: Final = 42  # characters a line, as broadcasters keep it
+WIDTH: Final = 42  # characters a line, the usual limit of broadcasters
 LINES: Final = 2  # lines a cue
 LONGEST: Final = 7.0  # seconds a cue stays
 PAUSE: Final = 0.7  # seconds of silence that end a cue
@@ -25,16 +25,16 @@ _TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
 
 
 class Turn(NamedTuple):
-    """What one speaker says in a cue, and the dash before it, or nothing."""
+    """The text of one speaker in a cue; dash: "- " or empty."""
 
     dash: str
     text: str
 
 
 def turns(text: str) -> list[Turn]:
-    """Part the text of a cue by speakers, one a dash at the start of a line.
+    """Split the text of a cue by speaker: a dash at the start of a line begins a new one.
 
-    Line breaks and formatting tags are left out.
+    Line breaks and formatting tags are removed.
     """
     found: list[tuple[str, list[str]]] = []
     for line in _TAG.sub("", text).splitlines():
@@ -47,7 +47,7 @@ def turns(text: str) -> list[Turn]:
 
 
 def fit(text: str, width: int = WIDTH) -> str:
-    """Return a text with line breaks: on as few lines as `width` allows, about equally long."""
+    """Break a text into as few lines as `width` allows, of about equal length."""
     needed = len(_wrap(text, width))
     narrowest = next(
         (
@@ -67,11 +67,12 @@ def cues(
     longest: float = LONGEST,
     pause: float = PAUSE,
 ) -> list[Span]:
-    """Gather words (or divide segments) into cues that can be read from a screen.
+    """Group words (or divide segments) into readable cues.
 
     A cue ends before `pause` seconds of silence, and before it would need more than `lines` lines
-    of `width` characters or last longer than `longest` seconds. Its text holds the line breaks. A
-    single word may break either limit. In a segment of several words time is shared by characters.
+    of `width` characters or last longer than `longest` seconds. Its text contains the line
+    breaks. A single word may exceed either limit. The time of a segment of several words is divided
+    among them by their number of characters.
     """
     gathered: list[list[Span]] = []
     for word in _words(spans):
@@ -100,7 +101,7 @@ def to_srt(spans: Iterable[Span]) -> str:
 
 
 def to_vtt(spans: Iterable[Span]) -> str:
-    """Return spans as WebVTT, one cue each (see `cues`); ``& < >`` are escaped as it wants."""
+    """Return spans as WebVTT, one cue each (see `cues`); ``& < >`` are escaped."""
     blocks = [
         f"{_stamp(span.start, '.')} --> {_stamp(span.end, '.')}\n"
         f"{html.escape(_block(span.text), quote=False)}\n"
@@ -130,9 +131,9 @@ def to_json_line(path: str, text: str, words: Iterable[Span]) -> str:
 def to_textgrid(tiers: Mapping[str, Iterable[Span]], duration: float) -> str:
     """Return tiers of spans (by name) as a Praat TextGrid in its long text format.
 
-    `duration` of the recording in seconds. Praat wants intervals without overlap that fill the
-    tier: gaps become empty intervals, an overlap goes to the earlier span, and a span keeps one
-    millisecond at least.
+    `duration` of the recording in seconds. Praat requires contiguous intervals: gaps
+    become empty intervals, an overlap belongs to the earlier span, and a span lasts at least one
+    millisecond.
     """
     filled = {name: _without_overlap(spans) for name, spans in tiers.items()}
     end = max([_milliseconds(duration), *(spans[-1][1] for spans in filled.values() if spans)])
@@ -153,7 +154,7 @@ def to_textgrid(tiers: Mapping[str, Iterable[Span]], duration: float) -> str:
 def to_ctm(name: str, words: Iterable[Span], channel: str = "1") -> str:
     """Return words as NIST CTM: name, channel, start, duration, word and, if known, confidence.
 
-    Fields are parted by spaces, so spaces in `name` become ``_`` and a span of several words
+    Fields are separated by spaces, so spaces in `name` become ``_`` and a span of several words
     becomes several lines.
     """
     rows = []
@@ -187,7 +188,7 @@ def parse_vtt(text: str) -> list[Span]:
     if not blocks or not re.match(r"WEBVTT(?:\s|$)", blocks[0][1][0]):
         raise UserError("VTT: the first line must be WEBVTT; is this an SRT file?")
     if any("-->" in line for line in blocks[0][1]):
-        raise UserError("VTT: an empty line must part WEBVTT from the first cue")
+        raise UserError("VTT: an empty line must separate WEBVTT from the first cue")
     found = []
     for number, block in blocks[1:]:
         if re.match(r"(?:NOTE|STYLE|REGION)(?:\s|$)", block[0]):
@@ -199,7 +200,7 @@ def parse_vtt(text: str) -> list[Span]:
 
 
 def _words(spans: Iterable[Span]) -> Iterator[Span]:
-    """Single words; a span of several shares its time out by characters."""
+    """Yield single words; the time of a span of several is divided by characters."""
     for span in spans:
         words = span.text.split()
         per_character = (span.end - span.start) / max(sum(map(len, words)), 1)

@@ -1,4 +1,4 @@
-"""Rows as an aligned text table or as a Markdown table."""
+"""Format rows as an aligned text table or as a Markdown table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How alike two sequences are: place by place, in order, and whole.
+"""Similarity of two sequences: position accuracy, longest common subsequence, exact match.
 
-Both ratios divide by the length of the longer sequence, so that what is left out and what is said
-too much cost alike, neither passes 1, and nothing changes where the two sides change places.
+Both ratios divide by the length of the longer sequence: deletions and insertions cost the same,
+the ratio is at most 1, and it is symmetric.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class SequenceScores:
     """Means over all pairs of sequences, 0 to 1.
 
     position_accuracy: PSA, the mean of `position_accuracy`. lcs_ratio: LCSR, that of `lcs_ratio`.
-    exact: share of the pairs that are equal. sequences: how many pairs there were.
-    empty: share of the pairs of which both sides are empty. All of the three means count each of
-        those as 1; PSA and LCSR by a convention that counts it as 0 are smaller by this share.
+    exact: share of equal pairs. sequences: number of pairs.
+    empty: share of pairs whose sides are both empty. Each counts as 1 in the three means; a
+        convention that counts it as 0 lowers PSA and LCSR by this share.
     """
 
     position_accuracy: float
@@ -38,16 +38,16 @@ class SequenceScores:
 
     @property
     def geometric_mean_empty_as_zero(self) -> float:
-        """The same where empty = empty counts as 0: at most 1 − `empty`, however good."""
+        """The same with empty pairs counted as 0: at most 1 − `empty`."""
         without = (self.position_accuracy - self.empty) * (self.lcs_ratio - self.empty)
-        return math.sqrt(max(0.0, without))  # rounding may leave less than nothing
+        return math.sqrt(max(0.0, without))  # rounding may give a negative number
 
 
 def position_accuracy(reference: Symbols, hypothesis: Symbols) -> float:
-    """Return the share of places, 0 to 1, at which both sequences have the same symbol.
+    """Return the share of positions, 0 to 1, at which both sequences have the same symbol.
 
-    The places are those of the longer one. Two empty sequences are alike: 1. One symbol left out
-    moves all that follow, so this can be near 0 where `lcs_ratio` is near 1.
+    The positions are those of the longer one. Two empty sequences score 1. A deleted symbol shifts
+    all that follow, so this can be near 0 while `lcs_ratio` is near 1.
     """
     places = max(len(reference), len(hypothesis))
     same = sum(one == other for one, other in zip(reference, hypothesis, strict=False))
@@ -55,9 +55,9 @@ def position_accuracy(reference: Symbols, hypothesis: Symbols) -> float:
 
 
 def lcs_ratio(reference: Symbols, hypothesis: Symbols) -> float:
-    """Return the length of the longest common subsequence by that of the longer one, 0 to 1.
+    """Return the longest common subsequence as a share of the longer sequence, 0 to 1.
 
-    Two empty sequences are alike: 1. Never below `position_accuracy`, whose matches are a common
+    Two empty sequences score 1. Never below `position_accuracy`, whose matches are a common
     subsequence. Source: Melamed 1995, "Automatic evaluation and uniform filter cascades for
     inducing N-best translation lexicons".
     """
@@ -66,7 +66,7 @@ def lcs_ratio(reference: Symbols, hypothesis: Symbols) -> float:
 
 
 def lcs_length(one: Symbols, other: Symbols) -> int:
-    """Return how many symbols the longest common subsequence has; its places need not adjoin.
+    """Return the length of the longest common subsequence, which need not be contiguous.
 
     Source: the recurrence of Wagner and Fischer 1974, a row at a time as in Hirschberg 1975.
     """
@@ -79,7 +79,7 @@ def lcs_length(one: Symbols, other: Symbols) -> int:
 
 
 def score(references: Sequence[Symbols], hypotheses: Sequence[Symbols]) -> SequenceScores:
-    """Score hypotheses against their references, each pair weighing the same.
+    """Score hypotheses against their references; each pair has the same weight.
 
     Raises UserError when the numbers of sequences differ or there are none.
     """

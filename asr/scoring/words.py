@@ -1,4 +1,4 @@
-"""Word and character error rates: counted, compared between groups, and shown where they lie."""
+"""Word and character error rates, by group, with confidence intervals and alignments."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from asr.errors import UserError
 from asr.render.tables import text_table
 
 LENGTHS: Final = (0, 5, 10, 20, 30, 50)  # words: the upper ends of the length buckets
-ENOUGH_SPEAKERS: Final = 10  # fewer resampled speakers make an interval look too sure
-WORST: Final = 10  # utterances kept and drawn where nobody asks for another number
-COVERAGE: Final = 95  # per cent of the bootstrap draws inside an interval
+ENOUGH_SPEAKERS: Final = 10  # resampling fewer speakers makes the interval too narrow
+WORST: Final = 10  # default number of utterances kept and printed
+COVERAGE: Final = 95  # per cent of the bootstrap samples inside an interval
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ErrorCounts:
 
     @property
     def errors(self) -> int:
-        """All edits together."""
+        """Substitutions, deletions and insertions."""
         return self.substitutions + self.deletions + self.insertions
 
     @property
@@ -56,14 +56,14 @@ class Scored(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Where `COVERAGE` per cent of the resampled rates lie, as fractions."""
+    """Bootstrap interval that holds `COVERAGE` per cent of the resampled rates, as fractions."""
 
     low: float
     high: float
 
 
 class Group(NamedTuple):
-    """Errors of the utterances that have something in common."""
+    """Errors of a group of utterances, for example of one speaker."""
 
     name: str
     utterances: int
@@ -73,7 +73,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What `summarize` found. Rates are fractions; multiply by 100 for per cent."""
+    """Scores of a corpus. Rates are fractions; multiply by 100 for per cent."""
 
     total: Group
     wer_interval: Interval
@@ -98,7 +98,7 @@ class Summary:
 
 
 def count_words(reference: str, hypothesis: str) -> ErrorCounts:
-    """Count the word edits between two texts; words are parted by white space."""
+    """Count the word edits between two texts; words are separated by white space."""
     import jiwer
 
     length = len(reference.split())
@@ -120,11 +120,11 @@ def count_characters(reference: str, hypothesis: str) -> ErrorCounts:
 
 
 def summarize(items: Iterable[Scored], seed: int = 0, resamples: int = 1000) -> Summary:
-    """Score a corpus: errors are summed, then divided; the same items in other groupings.
+    """Score a corpus, in total and by group; errors are summed before dividing.
 
-    The 95 % intervals come from a bootstrap (Bisani and Ney, ICASSP 2004). Utterances of one
-    speaker go wrong together, so whole speakers are drawn where every utterance names one and there
-    are at least `ENOUGH_SPEAKERS`; otherwise utterances are drawn.
+    The 95 % intervals come from a bootstrap (Bisani and Ney, ICASSP 2004). Errors of
+    one speaker are correlated, so speakers are resampled where every utterance names one and there
+    are at least `ENOUGH_SPEAKERS`; otherwise utterances are resampled.
 
     Raises UserError when there is nothing to score.
     """
@@ -151,9 +151,9 @@ def summarize(items: Iterable[Scored], seed: int = 0, resamples: int = 1000) -> 
 
 
 def worst(items: Iterable[Scored], count: int = WORST, width: int = 80) -> str:
-    """Draw the utterances with most word errors, REF above HYP, errors marked S, D or I below.
+    """Align the utterances with most word errors: REF above HYP, errors marked S, D or I below.
 
-    Lines wrap near `width` columns. Utterances without errors are not drawn.
+    Lines wrap near `width` columns. Utterances without errors are left out.
     """
     import jiwer
 
@@ -172,7 +172,7 @@ def worst(items: Iterable[Scored], count: int = WORST, width: int = 80) -> str:
 
 
 def report(summary: Summary) -> str:
-    """Return the summary as text for people, rates in per cent."""
+    """Return the summary as readable text, rates in per cent."""
     words = summary.total.words
     lines = [
         f"WER {summary.wer:.2%} ({_show(summary.wer_interval)}, over {summary.resampled})",
@@ -235,7 +235,7 @@ def _total(name: str, measured: Sequence[_Measured]) -> Group:
 def _group(
     measured: Iterable[_Measured], name: Callable[[_Measured], str | None]
 ) -> tuple[Group, ...]:
-    """Totals of the utterances that share a name, in the order seen; those without one left out."""
+    """Total by name, in order of first occurrence; utterances without a name are left out."""
     members: dict[str, list[_Measured]] = {}
     for one in measured:
         key = name(one)
@@ -280,7 +280,7 @@ def _worst(measured: Iterable[_Measured]) -> list[_Measured]:
 
 
 def _most_overlong(measured: Sequence[_Measured]) -> tuple[str, float] | None:
-    """Loops of a decoder show here first."""
+    """Return the hypothesis with the highest length ratio: a sign of a looping decoder."""
     ratios = [
         (len(one.item.hypothesis.strip()) / one.characters.reference, one.item.id)
         for one in measured
