@@ -5,6 +5,7 @@ input. `spec_augment` works on a batch of features on any device.
 """
 
 import numpy as np
+import soxr
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -31,8 +32,6 @@ def speed(samples: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
     Raises:
         UserError: the factor is out of range.
     """
-    import soxr
-
     if not 0.5 <= factor <= 2:
         raise UserError(f"speed factor {factor}: wanted 0.5 to 2, for instance 0.9 or 1.1")
     if factor == 1 or samples.size == 0:
@@ -112,8 +111,6 @@ def telephone(samples: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
     Args:
         samples: (S,), at `rate` Hz.
     """
-    import soxr
-
     narrow = soxr.resample(samples.astype(np.float32), rate, TELEPHONE_RATE, "MQ")
     compressed = np.sign(narrow) * np.log1p(_MU * np.abs(narrow).clip(max=1)) / np.log1p(_MU)
     steps = np.round(compressed * 127) / 127

@@ -6,6 +6,7 @@ that lacks its second half without a word about it is worse than none.
 """
 
 import io
+import math
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 import soundfile
+import soxr
 from numpy.typing import NDArray
 
 from asr.errors import UserError
@@ -326,7 +328,13 @@ def _finish(samples: Samples, rate: int, name: str) -> Waveform:
     if not (samples.min() >= -_LOUDEST and samples.max() <= _LOUDEST):
         raise UserError(f"{name}: damaged, holds samples that are no number or beyond any scale")
     if rate != SAMPLE_RATE:
-        import librosa  # takes a second, which recordings at 16 kHz need not wait
-
-        samples = librosa.resample(samples, orig_sr=rate, target_sr=SAMPLE_RATE, res_type="soxr_hq")
+        samples = _resampled(samples, rate)
     return Waveform(samples)
+
+
+def _resampled(samples: Samples, rate: int) -> Samples:
+    """Resample to 16 kHz; the length is rounded up, where need be with a zero at the end."""
+    resampled = np.zeros(math.ceil(len(samples) * (SAMPLE_RATE / rate)), np.float32)
+    found = soxr.resample(samples, rate, SAMPLE_RATE, "HQ")[: len(resampled)]
+    resampled[: len(found)] = found
+    return resampled

@@ -6,6 +6,7 @@ from pathlib import Path
 from asr.audio.read import find_audio
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
 from asr.errors import UserError
+from asr.text.lines import read_lines
 from asr.text.normalize import normalize
 
 
@@ -63,9 +64,4 @@ def _utterances(recordings: list[Path], folder: Path) -> Iterator[Utterance]:
 
 
 def _read_text(file: Path) -> str:
-    try:
-        return " ".join(file.read_text(encoding="utf-8-sig").split())
-    except UnicodeDecodeError:
-        raise UserError(f"{file}: got bytes that are not UTF-8, save it as UTF-8 text") from None
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
+    return " ".join(word for line in read_lines(file) for word in line.text.split())

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
 from asr.errors import UserError
+from asr.text.lines import read_entries
 from asr.text.normalize import normalize
 
 SUBSETS: Final = (
@@ -181,9 +182,9 @@ def _genders(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     genders = {}
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+    for _, line in read_entries(file, comment=";"):
         fields = [field.strip() for field in line.split("|")]
-        if not line.startswith(";") and len(fields) > 2:
+        if len(fields) > 2:
             genders[fields[0]] = fields[1]
     return genders
 
@@ -212,15 +213,9 @@ def _utterances(subset: Path, genders: dict[str, str]) -> Iterator[Utterance]:
 
 def _transcripts(file: Path) -> dict[str, str]:
     """Texts by utterance, in the order of the ids."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the transcripts {file}: {error}") from error
     texts = {}
-    for number, line in enumerate(lines, start=1):
-        identifier, _, text = line.strip().partition(" ")
-        if not identifier:
-            continue
+    for number, line in read_entries(file):
+        identifier, _, text = line.partition(" ")
         if not text:
             raise UserError(f"{file}:{number}: got {line!r}, wanted an id, a space and a text")
         texts[identifier] = text

@@ -24,6 +24,7 @@ import soundfile
 
 from asr.audio.read import read
 from asr.errors import UserError
+from asr.text.lines import read_entries
 from asr.text.normalize import normalize
 from asr.text.segmentation import WORD_START
 from asr.text.vocabulary import SPECIALS
@@ -78,7 +79,7 @@ def read_manifest(path: str | Path) -> list[Utterance]:
     path = Path(path)
     utterances: list[Utterance] = []
     first_line: dict[str, int] = {}
-    for number, line in numbered_lines(path):
+    for number, line in read_entries(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -120,7 +121,7 @@ def check_manifest(path: str | Path, symbols: Collection[str] | None = None) -> 
     problems: list[Problem] = []
     first_line: dict[str, int] = {}
     number = 0
-    for number, line in numbered_lines(path):
+    for number, line in read_entries(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -156,9 +157,7 @@ def select(utterances: Iterable[Utterance], ids_file: str | Path) -> list[Uttera
     by_id = {utterance.id: utterance for utterance in utterances}
     chosen: list[Utterance] = []
     first_line: dict[str, int] = {}
-    for number, identifier in numbered_lines(ids_file):
-        if identifier.startswith("#"):
-            continue
+    for number, identifier in read_entries(ids_file, comment="#"):
         try:
             _require_new(identifier, number, first_line)
         except UserError as error:
@@ -188,23 +187,6 @@ def audio_duration(audio: Path) -> float:
     if header.frames >= _UNKNOWN_FRAMES:
         return read(audio).duration
     return float(header.frames / header.samplerate)
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not empty, with their numbers from 1.
-
-    Raises UserError if the file cannot be read or is not UTF-8.
-    """
-    try:
-        content = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: got bytes that are not UTF-8, wanted a text file") from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    # Not splitlines: JSON strings may hold U+2028, which is no end of a line here.
-    for number, line in enumerate(content.split("\n"), start=1):
-        if line.strip():
-            yield number, line.strip()
 
 
 def _parse(line: str, folder: Path) -> Utterance:
@@ -342,7 +324,7 @@ def read_responses(path: str | Path) -> list[Path]:
 
 def _without_words(path: Path) -> Iterator[tuple[Utterance, str]]:
     """Yield each line of a manifest with an empty text, and its label."""
-    for number, line in numbered_lines(path):
+    for number, line in read_entries(path):
         try:
             record = json.loads(line)
             found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from asr.errors import UserError
+from asr.text.lines import read_lines
 
 
 class Pair(NamedTuple):
@@ -47,14 +46,14 @@ def read_parallel(source: str | Path, target: str | Path, limit: int = 0) -> lis
     """
     paths = Path(source), Path(target)
     found: list[Pair] = []
-    lines = zip_longest(*(_lines(path) for path in paths))
+    lines = zip_longest(*(read_lines(path) for path in paths))
     for number, sides in enumerate(lines, 1):
         if limit and len(found) == limit:
             break
         for path, side in zip(paths, sides, strict=True):
             if side is None:
                 raise UserError(f"{path}: ends after {number - 1} lines, the other file goes on")
-        pair = Pair(*(tidy(side) for side in sides))
+        pair = Pair(*(tidy(side.text) for side in sides))
         if not any(pair):
             continue
         if not all(pair):
@@ -71,7 +70,7 @@ def read_sentences(path: str | Path) -> list[str]:
 
     Raises UserError when the file cannot be read.
     """
-    return [tidied for line in _lines(Path(path)) if (tidied := tidy(line))]
+    return [tidied for line in read_lines(path) if (tidied := tidy(line.text))]
 
 
 def read_classes(path: str | Path) -> list[list[Pair]]:
@@ -82,7 +81,7 @@ def read_classes(path: str | Path) -> list[list[Pair]]:
     """
     path = Path(path)
     classes: list[list[Pair]] = [[]]
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in read_lines(path):
         if line.strip():
             classes[-1].append(_pair(line, f"{path}:{number}"))
         elif classes[-1]:
@@ -170,26 +169,13 @@ _MARK = re.compile(r"([,.!?])")
 
 
 def _pairs(path: Path) -> Iterator[Pair]:
-    for number, line in enumerate(_lines(path), 1):
-        if line.strip():
+    for number, line in read_lines(path):
+        if line.strip():  # not stripped: a tab at an edge is a side that is empty
             yield _pair(line, f"{path}:{number}")
 
 
-def _lines(path: Path) -> Iterator[str]:
-    number = 1
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}:{number}: not UTF-8; save the file as UTF-8 text") from None
-    except (OSError, EOFError, zlib.error) as error:  # gzip raises any of them
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot read the sentences: {reason}") from error
-
-
 def _pair(line: str, where: str) -> Pair:
-    source, tab, rest = line.rstrip("\r\n").partition("\t")
+    source, tab, rest = line.partition("\t")
     if not tab:
         raise UserError(f"{where}: no tab in {line.strip()[:40]!r}; wanted source<TAB>target")
     source, target = tidy(source), tidy(rest.partition("\t")[0])

@@ -22,11 +22,11 @@ from asr.corpora.manifest import (
     LONGEST,
     SHORTEST,
     Utterance,
-    numbered_lines,
     write_manifest,
 )
 from asr.errors import UserError
 from asr.results import StopReason
+from asr.text.lines import read_entries
 
 
 class Label(NamedTuple):
@@ -107,7 +107,7 @@ def _cut(
 
 
 def _read(transcripts: Path) -> Iterator[tuple[Path, list[Label]]]:
-    for number, line in numbered_lines(transcripts):
+    for number, line in read_entries(transcripts):
         try:
             yield _parse(json.loads(line))
         except (ValueError, KeyError, TypeError):

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from asr.errors import UserError
 from asr.training import distributed
-from asr.training.batches import prefetch
+from asr.training.loading import prefetch
 from asr.training.config import TrainingSettings
 from asr.training.state import Progress, RunningAverage, load_checkpoint, save_checkpoint
 
