@@ -37,8 +37,7 @@ def read_word_times(path: Path) -> dict[str, list[Timed]]:
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
-                f'{path}:{number}: wanted {{"id": …, "words": [[word, start, end], …]}}: '
-                f"{error!r}"
+                f'{path}:{number}: wanted {{"id": …, "words": [[word, start, end], …]}}: {error!r}'
             ) from error
     return times
 

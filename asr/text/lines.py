@@ -28,9 +28,10 @@ class Line(NamedTuple):
 def read_lines(source: str | Path | BinaryIO) -> Iterator[Line]:
     """Read the lines of a file one by one.
 
-    source: a path, decompressed if it ends in .gz or .xz; or an open binary stream. Lines end with
-        \\n or \\r\\n, and at no other character: a text may contain U+2028. A byte order mark at the
-        start is dropped.
+    source: a path, decompressed if it ends in .gz or .xz; or an open binary stream.
+
+    Lines end at line feeds alone (a carriage return before one is dropped): a text may contain
+    U+2028. A byte order mark at the start is dropped.
 
     Raises:
         UserError: the file cannot be read, or a line is not UTF-8; raised when its turn comes.
@@ -68,4 +69,6 @@ def _opened(source: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
         return nullcontext(source)  # whoever opened it closes it
     path = Path(source)
     opener = _OPENERS.get(path.suffix.lower())
-    return path.open("rb") if opener is None else cast(AbstractContextManager[BinaryIO], opener(path))
+    return (
+        path.open("rb") if opener is None else cast(AbstractContextManager[BinaryIO], opener(path))
+    )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
+
 class AudioStore:
     """Reads audio files, and caches them as 16-bit samples up to a number of bytes."""
 

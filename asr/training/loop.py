@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from asr.errors import UserError
 from asr.training import distributed
-from asr.training.loading import prefetch
 from asr.training.config import TrainingSettings
+from asr.training.loading import prefetch
 from asr.training.state import Progress, RunningAverage, load_checkpoint, save_checkpoint
 
 MOST_BAD_STEPS = 20  # in a row, before a run that diverged is stopped
