@@ -1,4 +1,4 @@
-"""A folder of recordings with a text file beside each: the simplest corpus of one's own."""
+"""Corpora made of a folder of recordings, each with a text file of the same name."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +11,14 @@ from asr.text.normalize import normalize
 
 
 def prepare(folder: str | Path, output: str | Path) -> list[Path]:
-    """Writes the manifest `output` of a folder, and returns the recordings without a text.
+    """Write the manifest `output` of a folder and return the recordings without a text.
 
-    `day/one.wav` belongs to `day/one.txt` (UTF-8; line breaks count as spaces; an empty file says
-    that there is nothing to transcribe) and gets the id `day/one`. Folders within are searched as
-    well. Recordings without a text file are left out of the manifest: tell the user about them.
+    The text of `day/one.wav` is `day/one.txt` (UTF-8; line breaks count as spaces; an empty file
+    means that nothing is said), its id is `day/one`. Subfolders are searched as well. Recordings
+    without a text file are not in the manifest.
 
-    Raises UserError if there is no folder, no audio in it, no text beside any of it, one text
-    beside two recordings, or a file that cannot be read.
+    Raises UserError if there is no such folder, it has no audio or no texts, two recordings share
+    a text, or a file cannot be read.
     """
     folder = Path(folder)
     if not folder.is_dir():
