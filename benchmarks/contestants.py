@@ -57,11 +57,11 @@ def _ours(job: Job, precision: str) -> Translator:
     """As `asr.training.loop` does it, at one rate."""
     import torch
 
+    from asr.corpora.collate import pad_tokens
     from asr.search import BeamSettings, RepeatGuard, beam_search, greedy
     from asr.text.vocabulary import EOS
     from asr.training.config import load_config
     from asr.training.loop import make_optimizer
-    from asr.training.losses.sequences import pad
     from asr.training.state import RunningAverage
     from asr.training.tasks.translation import TranslationTask
     from asr.training.tasks.translation_data import TextBatch
@@ -97,10 +97,12 @@ def _ours(job: Job, precision: str) -> Translator:
         found = beam_search(model.decoder, memory, limits, search)
         return [len(best.tokens) for best, *_ in found]
 
-    batches = [
-        TextBatch(*pad([[*source, EOS] for source, _ in batch]), *pad([each[1] for each in batch]))
-        for batch in job.training
-    ]
+    def padded(batch: list[tuple[Ids, Ids]]) -> TextBatch:
+        source = pad_tokens([[*source, EOS] for source, _ in batch])
+        target = pad_tokens([target for _, target in batch])
+        return TextBatch(*map(torch.from_numpy, (*source, *target)))
+
+    batches = [padded(batch) for batch in job.training]
     parameters = sum(each.numel() for each in model.parameters())
     return Translator(parameters, batches, step, decode)
 

@@ -360,7 +360,7 @@ def test_mistakes_of_the_other_commands_are_one_line(run, model: str, tmp_path: 
     for arguments, message in [
         (["train", tmp_path / "no.toml", tmp_path / "r"], "cannot read the config"),
         (["train", config, tmp_path / "r", "--set", "training.stps=1"], "did you mean steps"),
-        (["evaluate", tmp_path / "no.jsonl", "-m", model], "cannot read"),
+        (["evaluate", tmp_path / "no.jsonl", "-m", model], "cannot be read"),
         (["prepare", "librispeech", tmp_path, tmp_path], "no subset of LibriSpeech"),
         (["translate", "hello", "-m", model], "a model for speech"),
         (["translate", "a", "b", "--heat-map", "x.png", "-m", model], "one text, got 2"),

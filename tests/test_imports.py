@@ -31,7 +31,7 @@ ALLOWED = {
     "asr.search": MODELS | TEXT | BASE,
     "asr.runtime": MODELS | SEARCH | TEXT | BASE,
     "asr.alignment": MODELS | SEARCH | SOUND | TEXT | BASE,
-    "asr.scoring": {"asr.render.tables", *BASE},
+    "asr.scoring": {"asr.render.tables", "asr.text.lines", *BASE},
     "asr.render": BASE,
     "asr.corpora": SOUND | TEXT | BASE,
     "asr.training": MODELS

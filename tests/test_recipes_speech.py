@@ -104,7 +104,7 @@ def test_a_language_model_is_counted_from_text_and_manifests(tmp_path, monkeypat
     assert " words, " in capsys.readouterr().out
     WordModel.load(output, Vocabulary.characters())
     monkeypatch.setattr(sys, "argv", ["language_model.py", str(output), str(tmp_path / "none")])
-    with pytest.raises(UserError, match="cannot be read as text"):
+    with pytest.raises(UserError, match="cannot be read: No such file"):
         runpy.run_path(str(RECIPE / "language_model.py"))["main"]()
 
 

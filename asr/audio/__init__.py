@@ -1,1 +1,1 @@
-"""Sound: from any file, stream or array to normalised log-mel features."""
+"""Audio: from any file, stream or array to normalised log-mel features."""

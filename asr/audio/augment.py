@@ -1,10 +1,11 @@
-"""Changes to training audio that leave its words alone; every random draw is the caller's.
+"""Augmentation of training audio: speed, volume, noise, rooms, telephone, SpecAugment.
 
-The functions on samples take and return float32 arrays (S,) at one rate and never change their
-input. `spec_augment` works on a batch of features on any device.
+Random draws are up to the caller. The functions on samples take and return float32 arrays (S,) at
+one rate and do not modify their input. `spec_augment` takes a batch of features on any device.
 """
 
 import numpy as np
+import soxr
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -13,13 +14,13 @@ from asr.errors import UserError
 
 TELEPHONE_RATE = 8000  # Hz
 _MU = 255  # of the µ-law
-_SILENCE = 1e-12  # mean power below which there is no level to speak of (-120 dB)
+_SILENCE = 1e-12  # mean power (-120 dB) below which a signal counts as silent
 
 
 def speed(samples: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
-    """Plays faster (factor above 1) or slower; pitch moves with it, as on a tape.
+    """Change the speed, and the pitch with it, by resampling; a factor above 1 is faster.
 
-    Ko et al. 2015, Audio Augmentation for Speech Recognition, who use 0.9, 1.0 and 1.1.
+    Source: Ko et al. 2015, Audio Augmentation for Speech Recognition, who use 0.9, 1.0 and 1.1.
 
     Args:
         samples: (S,).
@@ -31,8 +32,6 @@ def speed(samples: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
     Raises:
         UserError: the factor is out of range.
     """
-    import soxr
-
     if not 0.5 <= factor <= 2:
         raise UserError(f"speed factor {factor}: wanted 0.5 to 2, for instance 0.9 or 1.1")
     if factor == 1 or samples.size == 0:
@@ -42,23 +41,23 @@ def speed(samples: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
 
 
 def volume(samples: NDArray[np.float32], gain_db: float) -> NDArray[np.float32]:
-    """Louder by `gain_db` decibels (softer if negative), without clipping."""
+    """Amplify by `gain_db` decibels (attenuate if negative), without clipping."""
     return (samples * 10 ** (gain_db / 20)).astype(np.float32)
 
 
 def add_noise(
     samples: NDArray[np.float32], noise: NDArray[np.float32], snr_db: float, offset: int = 0
 ) -> NDArray[np.float32]:
-    """Adds noise at a given ratio of speech to noise power.
+    """Add noise at a given signal-to-noise ratio.
 
-    The noise is taken from `offset` on, and begins anew as often as needed. Powers are those of the
-    whole utterance and of the stretch of noise used. Where either is silent nothing is added:
-    there is no ratio to keep.
+    The noise starts at `offset` and is repeated as often as necessary. Powers are means over the
+    whole utterance and over the noise used. If either is silent, nothing is added: the ratio is
+    undefined.
 
     Args:
         samples: (S,).
         noise: (any length above 0,).
-        snr_db: decibels; 0 is as loud as the speech.
+        snr_db: decibels; at 0 the noise is as loud as the speech.
         offset: first sample of the noise to use; may exceed its length.
 
     Raises:
@@ -77,10 +76,10 @@ def add_noise(
 
 
 def reverberate(samples: NDArray[np.float32], response: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Puts the speech into a room, given the room's impulse response at the same rate.
+    """Reverberate speech by a room's impulse response at the same rate.
 
-    What arrives first and loudest (the response's highest peak) stays where it was in time, so
-    word times hold; length and energy of the utterance are kept.
+    The direct sound (the highest peak of the response) keeps its time, so word times remain valid;
+    length and energy of the utterance are kept.
 
     Args:
         samples: (S,).
@@ -104,24 +103,22 @@ def reverberate(samples: NDArray[np.float32], response: NDArray[np.float32]) -> 
 
 
 def telephone(samples: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
-    """Sends the speech down a telephone line: half of `TELEPHONE_RATE` wide, in 8 bits a sample.
+    """Simulate a telephone line: bandwidth `TELEPHONE_RATE` / 2, 8 bits per sample.
 
-    The 8 bits are those of the µ-law (ITU-T G.711, without its table's rounding); what is above
-    full scale is clipped.
+    Samples are compressed by the µ-law (ITU-T G.711, without the rounding of its tables); those
+    above full scale are clipped.
 
     Args:
         samples: (S,), at `rate` Hz.
     """
-    import soxr
-
     narrow = soxr.resample(samples.astype(np.float32), rate, TELEPHONE_RATE, "MQ")
     compressed = np.sign(narrow) * np.log1p(_MU * np.abs(narrow).clip(max=1)) / np.log1p(_MU)
     steps = np.round(compressed * 127) / 127
     coded = np.sign(steps) * np.expm1(np.abs(steps) * np.log1p(_MU)) / _MU
     wide = soxr.resample(coded.astype(np.float32), TELEPHONE_RATE, rate, "MQ")
-    heard = np.zeros(samples.size, np.float32)
-    heard[: len(wide)] = wide[: len(heard)]  # resampling there and back may cost a sample
-    return heard
+    received = np.zeros(samples.size, np.float32)
+    received[: len(wide)] = wide[: len(received)]  # resampling twice may lose a sample
+    return received
 
 
 def spec_augment(
@@ -135,21 +132,21 @@ def spec_augment(
     frequency_masks: int = 2,
     frequency_width: int = 27,
 ) -> Tensor:
-    """Blanks random stretches of time and bands of frequency (SpecAugment, Park et al. 2019).
+    """Mask random time intervals and frequency bands (SpecAugment, Park et al. 2019).
 
-    Each utterance draws its own masks, all of the batch at once. Widths are uniform from 0 to the
-    greatest, places uniform where the mask fits. The masked value is 0, the mean of normalised
-    features. The input is not changed.
+    Each utterance has masks of its own. Widths are uniform from 0 to the maximum, positions
+    uniform among those where the mask fits. Masked values are 0, the mean of normalised features.
+    The input is not modified.
 
     Args:
         features: (B, F, mels), normalised.
         lengths: (B,) in frames; masks fall within them.
         generator: source of every draw.
-        time_masks: stretches of time per utterance.
-        time_width: greatest width of one, in frames of 10 ms.
-        time_share: greatest width of one as a share of its utterance (the paper's p).
-        frequency_masks: bands per utterance.
-        frequency_width: greatest width of a band, in filters.
+        time_masks: time masks per utterance.
+        time_width: maximum width of a time mask, in frames of 10 ms.
+        time_share: maximum width of a time mask as a share of its utterance (the paper's p).
+        frequency_masks: frequency masks per utterance.
+        frequency_width: maximum width of a frequency mask, in mel filters.
 
     Returns:
         (B, F, mels).
@@ -172,7 +169,7 @@ def spec_augment(
 def _stretches(
     lengths: Tensor, widest: Tensor, count: int, size: int, generator: torch.Generator
 ) -> Tensor:
-    """(B, size) bool, True inside `count` random stretches of up to `widest` within `lengths`."""
+    """Draw `count` intervals of up to `widest` within `lengths` → (B, size) bool, True inside."""
     draws = torch.rand((2, lengths.size(0), count), generator=generator, device=generator.device)
     width = (draws[0] * (widest + 1).unsqueeze(1)).long()  # (B, count)
     start = (draws[1] * (lengths.unsqueeze(1) - width + 1)).long()
@@ -183,5 +180,5 @@ def _stretches(
 
 
 def _power(samples: NDArray[np.float32]) -> float:
-    """Mean square, in double precision: long utterances lose digits in single."""
+    """Return the mean square, summed in double precision: single loses digits in long audio."""
     return float(np.mean(np.square(samples, dtype=np.float64))) if samples.size else 0.0

@@ -1,7 +1,7 @@
-"""Log-mel features and their normalisation, the same for one utterance and for a batch.
+"""Log-mel features and their normalisation, independent of the batch.
 
-A frame belongs to an utterance only when its whole window does. Nothing is padded or mirrored at
-the edges, so no frame of an utterance can see its neighbour in a batch, or the padding after it.
+A frame belongs to an utterance only if its whole window does. Nothing is padded or mirrored at the
+edges, so no frame depends on padding or on the other utterances of a batch.
 """
 
 import math
@@ -23,22 +23,22 @@ _BREAK_HERTZ = 1000.0
 _BREAK_MELS = _BREAK_HERTZ / _HERTZ_PER_MEL
 _LOG_STEP = math.log(6.4) / 27
 _HIGHEST_FORMANT = 4800.0  # Hz; above it a warped frequency goes straight to half the rate
-_SMALLEST_DEVIATION = 1e-5  # a filter that never varies is centred, not blown up
+_SMALLEST_DEVIATION = 1e-5  # lower bound, for filters that never vary
 
 
 def mel_filters(sample_rate: int, fft_size: int, mels: int, warps: Tensor | None = None) -> Tensor:
     """Triangular filters on Slaney's mel scale from 0 Hz to half the rate, each of unit area.
 
-    Equal to `librosa.filters.mel(sr=…, n_fft=…, n_mels=…, htk=False, norm="slaney")`, whose import
-    takes longer than everything else here together.
+    Equal to `librosa.filters.mel(sr=…, n_fft=…, n_mels=…, htk=False, norm="slaney")`, which
+    is slow to import.
 
     Args:
         sample_rate: in Hz.
         fft_size: even.
         mels: number of filters.
-        warps: (B,), factors of frequency, near 1. Filters at so many times their frequency hear a
-            voice as if its vocal tract were as many times longer (Jaitly and Hinton 2013, "Vocal
-            Tract Length Perturbation (VTLP) improves speech recognition"). None leaves all as is.
+        warps: (B,), factors of frequency, near 1. Scaling the frequencies of the filters
+            simulates a vocal tract longer by the same factor (Jaitly and Hinton 2013, "Vocal Tract
+            Length Perturbation (VTLP) improves speech recognition"). None scales nothing.
 
     Returns:
         (mels, fft_size // 2 + 1) float32, or with warps (B, mels, fft_size // 2 + 1).
@@ -61,23 +61,23 @@ def mel_filters(sample_rate: int, fft_size: int, mels: int, warps: Tensor | None
 
 
 def _warp(hertz: Tensor, warps: Tensor, highest: float) -> Tensor:
-    """Multiply frequencies below the highest formant; 0 and `highest` Hz stay where they are."""
+    """Scale frequencies below the highest formant; 0 and `highest` Hz are fixed."""
     knee = _HIGHEST_FORMANT * warps.clamp(max=1)  # as warped
     slope = (highest - knee) / (highest - knee / warps)
     return torch.where(hertz * warps <= knee, hertz * warps, highest - slope * (highest - hertz))
 
 
 class LogMel(nn.Module):
-    """Natural logarithm of the mel power spectrum, one frame each 10 ms.
+    """Natural logarithm of the mel power spectrum, one frame every 10 ms.
 
     Periodic Hann window, power spectrum of an FFT zero-padded to the next power of two, Slaney's
     mel filters. An utterance of S samples has 1 + (S - 400) // 160 frames; one shorter than a
     window (25 ms) has none.
 
     Args:
-        sample_rate: of the samples it will be given, in Hz.
+        sample_rate: of the input, in Hz.
         mels: number of filters.
-        window_ms: length of a frame's window, in milliseconds.
+        window_ms: length of the window of a frame, in milliseconds.
         hop_ms: from one frame to the next, in milliseconds.
         floor: smallest power before the logarithm; 1e-10 lies just below the rounding noise of
             16-bit samples, so only digital silence reaches it.
@@ -108,14 +108,14 @@ class LogMel(nn.Module):
         )
 
     def frame_lengths(self, lengths: Tensor) -> Tensor:
-        """How many frames utterances of `lengths` samples (any shape, integers) have."""
+        """Return the number of frames of utterances of `lengths` samples (integers, any shape)."""
         whole = torch.div(lengths - self.window_size, self.hop_size, rounding_mode="floor") + 1
         return whole.clamp(min=0)
 
     def forward(
         self, samples: Tensor, lengths: Tensor, warps: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Features of a padded batch.
+        """Compute the features of a padded batch.
 
         Args:
             samples: (B, S), nominally in [-1, 1]; beyond its length an utterance is ignored.
@@ -142,15 +142,15 @@ class LogMel(nn.Module):
 
 
 class Normalizer(nn.Module):
-    """Centres and scales features, filter by filter; frames beyond an utterance stay zero.
+    """Normalises features, filter by filter; frames beyond an utterance stay zero.
 
-    First (if asked) an utterance's own mean is taken away, which removes the microphone and the
-    loudness; then the mean is subtracted and the deviation divided out that `fit` found over the
-    training data. Both travel with the weights.
+    First, optionally, the mean of each utterance is subtracted, which removes the effects of
+    microphone and loudness; then the features are normalised by the mean and the standard
+    deviation of the training data (see `fit`), which are saved with the weights.
 
     Args:
         mels: number of filters.
-        per_utterance_mean: take away each utterance's own mean first.
+        per_utterance_mean: subtract the mean of each utterance first.
     """
 
     mean: Tensor
@@ -169,7 +169,7 @@ class Normalizer(nn.Module):
         mels: int = MELS,
         per_utterance_mean: bool = True,
     ) -> "Normalizer":
-        """Measures mean and deviation over all frames of batches of (features, frame lengths).
+        """Compute mean and deviation over all frames of batches of (features, frame lengths).
 
         Args:
             batches: features (B, F, mels) with lengths (B,), as `LogMel` returns them.
@@ -196,7 +196,7 @@ class Normalizer(nn.Module):
         return normalizer
 
     def centre(self, features: Tensor, within: Tensor) -> Tensor:
-        """Takes each utterance's own mean away, if this normaliser does; `within` is (B, F, 1)."""
+        """Subtract the mean of each utterance, if this normaliser does; `within` is (B, F, 1)."""
         if not self.per_utterance_mean:
             return features
         frames = within.sum(1, keepdim=True).clamp(min=1)
@@ -204,13 +204,13 @@ class Normalizer(nn.Module):
         return features - total / frames  # (B, F, mels)
 
     def forward(self, features: Tensor, lengths: Tensor) -> Tensor:
-        """Normalised features (B, F, mels) of features (B, F, mels) with `lengths` frames (B,)."""
+        """Normalise features (B, F, mels) of `lengths` frames (B,) → (B, F, mels)."""
         within = _within(features, lengths)
         normalised = (self.centre(features, within) - self.mean) / self.std
         return normalised.masked_fill(~within, 0.0)
 
 
 def _within(features: Tensor, lengths: Tensor) -> Tensor:
-    """(B, F, 1) bool, True where a frame belongs to its utterance."""
+    """Return which frames belong to their utterance, (B, F, 1) bool."""
     positions = torch.arange(features.size(1), device=features.device)
     return (positions < lengths.to(features.device).unsqueeze(1)).unsqueeze(2)

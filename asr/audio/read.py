@@ -1,11 +1,12 @@
-"""Any recording, as the one kind of waveform the rest works on: 16 kHz, one channel, float32.
+"""Recordings of any format as waveforms: 16 kHz, one channel, float32.
 
-libsndfile decodes WAV, FLAC, Ogg (Opus, Vorbis), MP3 and their kin; ffmpeg, where it is installed,
-does the rest (m4a, mp4, webm, aac). A recording that is damaged or ends early is refused: a text
-that lacks its second half without a word about it is worse than none.
+libsndfile decodes WAV, FLAC, Ogg (Opus, Vorbis), MP3 and similar formats; ffmpeg, if installed,
+decodes the others (m4a, mp4, webm, aac). A recording that is damaged or ends early is refused: a
+transcript that silently lacks its second half is worse than an error.
 """
 
 import io
+import math
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 import soundfile
+import soxr
 from numpy.typing import NDArray
 
 from asr.errors import UserError
@@ -27,14 +29,14 @@ _DIRECT_ENDINGS = ".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w6
 _FFMPEG_ENDINGS = ".m4a .mp4 .aac .webm .mka .mkv .mov .wma .3gp .amr"
 AUDIO_ENDINGS = frozenset(f"{_DIRECT_ENDINGS} {_FFMPEG_ENDINGS}".split())
 
-_LONGEST = 24 * 3600  # seconds; a header that claims more is taken for damaged
-_LARGEST_STREAM = 2**32  # bytes; where WAV ends, and a pipe that never does
+_LONGEST = 24 * 3600  # s; a header that claims more is treated as damaged
+_LARGEST_STREAM = 2**32  # bytes; the limit of WAV, and a bound on endless pipes
 _LOWEST_RATE, _HIGHEST_RATE = 1_000, 768_000  # Hz
 _MOST_CHANNELS = 64
-_LOUDEST = 2.0**31  # even unscaled 32-bit integers stay within; beyond, powers overflow
-_BLOCK = 2**20  # samples decoded at once: what a header claims is never allocated
-_SHORTFALL = 0.1  # seconds a header may overstate; sloppy writers and MP3 padding do
-_UNKNOWN_LENGTH = 0x7FFFF000  # bytes; writers to pipes put this or more for "not known yet"
+_LOUDEST = 2.0**31  # unscaled 32-bit integers stay below; powers of larger values overflow
+_BLOCK = 2**20  # samples decoded at once: the length in a header is never allocated
+_SHORTFALL = 0.1  # s by which a header may overstate the length; some writers and MP3 padding do
+_UNKNOWN_LENGTH = 0x7FFFF000  # bytes; writers to pipes state this or more for "unknown"
 _FORMATS = "WAV, FLAC, Ogg, Opus or MP3"
 
 Samples = NDArray[np.float32]
@@ -55,16 +57,16 @@ class Waveform(NamedTuple):
 def read(
     source: str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any], rate: int | None = None
 ) -> Waveform:
-    """Reads a recording and brings it to 16 kHz mono, channels averaged.
+    """Read a recording, average its channels and resample it to 16 kHz.
 
     Args:
         source: a path; the bytes of a file; a binary stream such as `sys.stdin.buffer`, which need
             not be seekable and is read to its end; or an array (S,) or (S, channels), floats in
             [-1, 1] or integers over their whole range.
-        rate: of an array, in Hz. Files carry their own.
+        rate: sample rate of an array, in Hz; files state their own.
 
     Raises:
-        UserError: there is no such file, it is no audio, it is damaged, empty, or over a day long.
+        UserError: the file does not exist, or is not audio, damaged, empty, or longer than a day.
     """
     if isinstance(source, np.ndarray):
         return _finish(_from_array(source), _array_rate(rate), "the array")
@@ -83,10 +85,10 @@ def read(
 
 
 def find_audio(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Expands folders into the audio files within, sorted, at any depth; keeps all else as it is.
+    """Replace folders by the audio files in them, at any depth, sorted.
 
-    Files are known by their endings, hidden ones are passed over. A path that is no folder is kept
-    untouched, whether it exists or not, and so is "-" (standard input).
+    Audio files are recognised by their endings; hidden files are skipped. Other paths are kept,
+    whether they exist or not, and so is "-" (standard input).
 
     Raises:
         UserError: a folder holds no audio file.
@@ -138,7 +140,7 @@ def _read_bytes(content: bytes, name: str) -> Waveform:
 
 
 def _drain(stream: Any, name: str) -> bytes:
-    """All that a stream has to give, refused when it is text or never ends."""
+    """Read a stream to its end; refuse text and streams above `_LARGEST_STREAM`."""
     content = bytearray()
     while chunk := stream.read(2**20):
         if not isinstance(chunk, bytes):
@@ -150,17 +152,17 @@ def _drain(stream: Any, name: str) -> bytes:
 
 
 def _decode(path: str | None, file: BinaryIO, name: str) -> Waveform:
-    """Decodes an open, seekable file; `path` where it has one on the disk."""
+    """Decode an open, seekable file; path: None if it is not on disk."""
     try:
         sound = soundfile.SoundFile(path if path is not None else file)
     except (soundfile.LibsndfileError, TypeError):
-        # TypeError: soundfile takes the ending .raw for samples without a header.
+        # TypeError: soundfile expects a .raw file to be samples without a header.
         return _finish(_with_ffmpeg(path, file, name), SAMPLE_RATE, name)
     with sound:
         _check_header(sound, name)
         _check_complete(sound, file, name)
         samples = np.concatenate([np.empty(0, np.float32), *_blocks(sound, name)])
-        known = sound.frames < 2**62  # streamed FLAC does not say how long it is
+        known = sound.frames < 2**62  # a streamed FLAC does not state its length
         if known and len(samples) < sound.frames - _SHORTFALL * sound.samplerate:
             _ends_early(name, len(samples) / sound.samplerate, sound.frames / sound.samplerate)
         return _finish(samples, sound.samplerate, name)
@@ -178,7 +180,7 @@ def _check_header(sound: soundfile.SoundFile, name: str) -> None:
 
 
 def _check_complete(sound: soundfile.SoundFile, file: BinaryIO, name: str) -> None:
-    """Refuses what libsndfile opens as a shorter file: cut WAV, AIFF and AU, and cut Ogg."""
+    """Refuse truncated WAV, AIFF, AU and Ogg, which libsndfile opens as shorter files."""
     size = re.search(r"(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", sound.extra_info)
     if size:
         claimed, there = int(size[1]), int(size[2])
@@ -193,7 +195,7 @@ def _check_complete(sound: soundfile.SoundFile, file: BinaryIO, name: str) -> No
 
 
 def _last_page_is_whole(file: BinaryIO) -> bool:
-    """Whether an Ogg file holds all that its last page announces (RFC 3533, section 6)."""
+    """Whether the last page of an Ogg file is complete (RFC 3533, section 6)."""
     largest_page = 27 + 255 + 255 * 255  # header, table of segments, segments
     place = file.tell()  # libsndfile reads on from here
     length = file.seek(0, os.SEEK_END)
@@ -202,7 +204,7 @@ def _last_page_is_whole(file: BinaryIO) -> bool:
     file.seek(place)
     start = tail.rfind(b"OggS")
     if start < 0 or len(tail) < start + 27:
-        return start < 0  # no page begun: something else follows the audio
+        return start < 0  # no page starts here: something else follows the audio
     table = tail[start + 27 : start + 27 + tail[start + 26]]
     return len(table) == tail[start + 26] and len(tail) >= start + 27 + len(table) + sum(table)
 
@@ -215,9 +217,9 @@ def _ends_early(name: str, seconds: float, whole: float) -> NoReturn:
 
 
 def _blocks(sound: soundfile.SoundFile, name: str) -> Iterator[Samples]:
-    """Decoded stretches, mixed to one channel."""
-    # Otherwise soundfile seeks after every read, which fails in FLAC of unknown length and hides
-    # what can still be decoded of a cut one.
+    """Yield decoded blocks, averaged to one channel."""
+    # Otherwise soundfile seeks after every read, which fails in FLAC of unknown length and loses
+    # what can be decoded of a truncated file.
     sound.seekable = lambda: False
     size = _BLOCK // sound.channels
     done = 0
@@ -242,7 +244,7 @@ def _reason(error: Exception) -> str:
 
 
 def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Samples:
-    """What libsndfile cannot decode, 16 kHz mono."""
+    """Decode by ffmpeg what libsndfile cannot, as 16 kHz mono."""
     file.seek(0)
     if _is_text(file.read(512)):
         raise UserError(f"{name}: text, not audio, whatever its name ends in")
@@ -254,7 +256,7 @@ def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Samples:
         )
     if path is not None:
         return _run_ffmpeg(program, path, name)
-    # Through a file, not a pipe: mp4 often has its index at the end.
+    # By a file, not a pipe: mp4 often has its index at the end.
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "audio")
         file.seek(0)
@@ -264,12 +266,12 @@ def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Samples:
 
 
 def _run_ffmpeg(program: str, path: str, name: str) -> Samples:
-    command = [program, "-nostdin", "-v", "error", "-xerror"]  # stop at what does not decode
+    command = [program, "-nostdin", "-v", "error", "-xerror"]  # stop at the first error
     command += ["-protocol_whitelist", "file,pipe", "-i", f"file:{path}"]
     command += ["-map", "0:a:0", "-t", str(_LONGEST)]
     command += ["-ac", "1", "-ar", str(SAMPLE_RATE), "-f", "f32le", "-"]
     done = subprocess.run(command, capture_output=True, check=False)
-    # A cut webm or mka is reported, yet counts as success.
+    # For a truncated webm or mka ffmpeg prints an error but exits with 0.
     if done.returncode != 0 or b"ended prematurely" in done.stderr:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         reason = re.sub(r"^(\[[^]]*\] *)+", "", lines[0])  # without its "[mov,mp4 @ 0x55d1…]"
@@ -295,7 +297,7 @@ def _array_rate(rate: int | None) -> int:
 
 
 def _from_array(array: NDArray[Any]) -> Samples:
-    """(S,) float32 of samples (S,) or (S, channels) of any real type."""
+    """Convert samples (S,) or (S, channels) of any real type to (S,) float32."""
     if array.ndim not in (1, 2):
         raise UserError(f"an array {array.shape}: wanted (samples,) or (samples, channels)")
     if array.ndim == 2 and not 1 <= array.shape[1] <= _MOST_CHANNELS:
@@ -308,12 +310,12 @@ def _from_array(array: NDArray[Any]) -> Samples:
     if array.dtype.kind != "f":
         half = 2.0 ** (8 * array.dtype.itemsize - 1)
         samples = samples.astype(np.float64) / half - (array.dtype.kind == "u")
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf, refused later
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf, which is refused later
         return np.ascontiguousarray(samples, dtype=np.float32)
 
 
 def _finish(samples: Samples, rate: int, name: str) -> Waveform:
-    """Checks what was decoded and brings it to 16 kHz."""
+    """Check decoded samples and resample them to 16 kHz."""
     if len(samples) == 0:
         raise UserError(f"{name}: no samples, the recording is empty")
     if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
@@ -322,11 +324,17 @@ def _finish(samples: Samples, rate: int, name: str) -> Waveform:
         )
     if len(samples) > _LONGEST * rate:
         raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
-    # Written so that NaN fails it too.
+    # In this form the condition fails for NaN, too.
     if not (samples.min() >= -_LOUDEST and samples.max() <= _LOUDEST):
         raise UserError(f"{name}: damaged, holds samples that are no number or beyond any scale")
     if rate != SAMPLE_RATE:
-        import librosa  # takes a second, which recordings at 16 kHz need not wait
-
-        samples = librosa.resample(samples, orig_sr=rate, target_sr=SAMPLE_RATE, res_type="soxr_hq")
+        samples = _resampled(samples, rate)
     return Waveform(samples)
+
+
+def _resampled(samples: Samples, rate: int) -> Samples:
+    """Resample to 16 kHz; the length is rounded up, if necessary with a zero at the end."""
+    resampled = np.zeros(math.ceil(len(samples) * (SAMPLE_RATE / rate)), np.float32)
+    found = soxr.resample(samples, rate, SAMPLE_RATE, "HQ")[: len(resampled)]
+    resampled[: len(found)] = found
+    return resampled

@@ -1,8 +1,8 @@
-"""Where somebody speaks, from energy alone: masks, segments of long audio, and steady noise.
+"""Speech detection by energy: masks of speech, segments of long audio, and steady noise.
 
-Frames are those of `features.LogMel`: 25 ms, one each 10 ms, none padded. The thresholds are
-levels in dB relative to full scale; each says what it was chosen from. They err towards speech: a
-word that is hidden is lost, a pause that is kept costs nothing but time.
+Frames are those of `features.LogMel`: 25 ms long, one every 10 ms, none padded. Thresholds are
+levels in dB relative to full scale, each with the data that it was chosen on. They prefer false
+alarms to misses: a missed word is lost, an undetected pause only costs time.
 """
 
 import math
@@ -18,23 +18,23 @@ from asr.errors import UserError
 
 _WINDOW = SAMPLE_RATE * WINDOW_MS // 1000  # 400 samples
 _HOP = SAMPLE_RATE * HOP_MS // 1000  # 160 samples
-_SILENCE_DB = -120.0  # what digital silence is taken for
+_SILENCE_DB = -120.0  # the level of digital silence
 
-# Speech keeps within 35 dB of the utterance's loud level: of 5,000 read words this loses none, of
-# their frames 0.06 %, while three quarters of the pauses go (25 dB loses 0.5 % of frames).
+# Speech stays within 35 dB of the loud level of its utterance: of 5,000 read words none is lost,
+# of their frames 0.06 %, and three quarters of the pauses are removed (25 dB: 0.5 % of frames).
 _DEPTH_DB = 35.0
-# The softest of 700 recordings of eight corpora reached -38; hum and hiss of open inputs lie lower.
+# The softest of 700 recordings of eight corpora reached -38; hum and hiss of open inputs are below.
 _FAINTEST_DB = -60.0
-_SUSTAINED = 10  # frames over which a level must last; a click does not
+_SUSTAINED = 10  # frames that a level must last, so that clicks do not count
 _MARGIN = 10  # frames kept on both sides of speech, for soft beginnings and ends
 
-_SHORTEST = 1.0  # seconds, of a segment's limit
-_PAUSE = 30  # frames over which a place to cut is judged
+_SHORTEST = 1.0  # s; smallest limit of a segment
+_PAUSE = 30  # frames over which the level at a cut is averaged
 
-_STRETCH = SAMPLE_RATE // 10  # samples over which steadiness is judged, shorter than a syllable
-_LEAST_STRETCHES = 8  # a shorter sound may well be one vowel
+_STRETCH = SAMPLE_RATE // 10  # samples per level when testing for steady noise; under a syllable
+_LEAST_STRETCHES = 8  # a shorter sound may be a single vowel
 _BANDS_HZ = (100, 500, 1000, 2000, 4000, 8000)
-_AUDIBLE_DB = 40.0  # a band further below the loudest is left out: codecs switch such bands off
+_AUDIBLE_DB = 40.0  # bands further below the loudest are ignored: codecs switch them off
 _STEADY_DB = 6.0
 
 Samples = NDArray[np.float32]
@@ -42,10 +42,10 @@ Mask = NDArray[np.bool_]
 
 
 def speech_mask(samples: Samples) -> Mask:
-    """Which frames hold speech, with 100 ms kept around it.
+    """Return which frames contain speech, with a margin of 100 ms.
 
-    A frame counts whose level is within 35 dB of the loudest that lasts 100 ms. Where that is
-    below -60 dB nothing counts: digital silence, or a faint hum.
+    A frame counts if its level is within 35 dB of the loudest level that lasts 100 ms. If that is
+    below -60 dB (digital silence, a faint hum), no frame counts.
 
     Args:
         samples: (S,) at 16 kHz.
@@ -61,26 +61,26 @@ def speech_mask(samples: Samples) -> Mask:
 
 
 def has_speech(mask: Mask) -> bool:
-    """Whether a mask of `speech_mask` holds any speech."""
+    """Whether a mask of `speech_mask` contains any speech."""
     return bool(mask.any())
 
 
 def segments(samples: Samples, longest: float = 20.0) -> list[tuple[float, float]]:
-    """Cuts long audio into stretches at its quietest places.
+    """Cut long audio into segments at its quietest places.
 
-    Each cut is where the mean level of 300 ms is lowest in the second half of what one segment may
-    take; towards the end wherever the rest still fits. Time and memory are linear.
+    Each cut is at the lowest mean level over 300 ms in the second half of the longest possible
+    segment; near the end, wherever the rest fits into one segment. Time and memory are linear.
 
     Args:
         samples: (S,) at 16 kHz.
         longest: seconds, at least 1.
 
     Returns:
-        (start, end) in seconds, in order, covering everything from 0 to the end, none longer than
-        `longest`; one when all fits, none when there are no samples.
+        (start, end) in seconds, in order, without gaps from 0 to the end, none longer than
+        `longest`; a single segment if all fits, none if there are no samples.
 
     Raises:
-        UserError: `longest` is under a second or no number.
+        UserError: `longest` is below a second or not a number.
     """
     if not longest >= _SHORTEST:
         raise UserError(f"segments of at most {longest} s: wanted {_SHORTEST:g} s or more")
@@ -91,7 +91,7 @@ def segments(samples: Samples, longest: float = 20.0) -> list[tuple[float, float
     pauses = np.convolve(_levels(samples), np.full(_PAUSE, 1 / _PAUSE), "same")
     cuts = [0]
     while (rest := size - cuts[-1]) > limit:
-        # No segment under a quarter of the limit: words need some context.
+        # No segment below a quarter of the limit: words need context.
         earliest = max(min(rest - limit, limit // 2), limit // 4)
         latest = min(limit, rest - limit // 4)
         cuts.append(_quietest(pauses, cuts[-1] + earliest, cuts[-1] + latest))
@@ -100,16 +100,16 @@ def segments(samples: Samples, longest: float = 20.0) -> list[tuple[float, float
 
 
 def looks_like_steady_noise(samples: Samples) -> bool:
-    """Whether this is even noise or hum throughout, with no speech in it.
+    """Whether the audio is stationary noise or hum throughout, without speech.
 
-    In speech the level of every band falls and rises with syllables and pauses; in noise of one
-    sort it stays. Five bands from 100 Hz to 8 kHz are levelled each 100 ms; the sound is steady
-    when in none of them the 5th and the 95th percentile lie 6 dB apart. White, pink and brown
-    noise reach 5 dB, one second of clean speech 19 and more, speech in equally loud noise 10.
-    Silence before and after is left out.
+    In speech the level of every band varies with syllables and pauses; in stationary noise it does
+    not. The level of five bands from 100 Hz to 8 kHz is measured every 100 ms; the audio is steady
+    if in no band the 5th and the 95th percentile are 6 dB apart. White, pink and brown noise reach
+    5 dB, one second of clean speech at least 19, speech in equally loud noise 10. Silence before
+    and after is ignored.
 
     Args:
-        samples: (S,) at 16 kHz. For silence, or under 0.8 s of sound, the answer is False.
+        samples: (S,) at 16 kHz; silence, and less than 0.8 s of sound, give False.
     """
     loud_frames = np.flatnonzero(_loud_frames(samples))
     if len(loud_frames) == 0:
@@ -130,8 +130,8 @@ def looks_like_steady_noise(samples: Samples) -> bool:
 
 
 def _levels(samples: Samples) -> NDArray[np.float64]:
-    """(F,) level of each frame in dB, without its mean: an offset of the recorder is no sound."""
-    step = math.gcd(_WINDOW, _HOP)  # frames share blocks of 80 samples, each summed once
+    """Return the level of each frame in dB, (F,), without its mean (the offset of a recorder)."""
+    step = math.gcd(_WINDOW, _HOP)  # frames overlap in blocks of 80 samples, each summed once
     blocks = samples[: len(samples) // step * step].reshape(-1, step)
     if len(blocks) < _WINDOW // step:
         return np.zeros(0)
@@ -142,12 +142,12 @@ def _levels(samples: Samples) -> NDArray[np.float64]:
 
 
 def _sum_frames(blocks: NDArray[np.float64], step: int) -> NDArray[np.float64]:
-    """(F,) sums of the blocks of each frame."""
+    """Return the sum of the blocks of each frame, (F,)."""
     return np.asarray(sliding_window_view(blocks, _WINDOW // step)[:: _HOP // step].sum(axis=1))
 
 
 def _loud_frames(samples: Samples) -> Mask:
-    """(F,) bool, True where the level is that of speech, without any margin."""
+    """Return which frames have the level of speech, (F,) bool, without a margin."""
     levels = _levels(samples)
     if len(levels) == 0:
         return np.zeros(0, bool)
@@ -157,7 +157,7 @@ def _loud_frames(samples: Samples) -> Mask:
 
 
 def _quietest(pauses: NDArray[np.float64], earliest: int, latest: int) -> int:
-    """Middle of the frame between two samples that has the lowest level around it."""
+    """Return the middle of the frame with the lowest level around it, between two samples."""
     first = -(-(earliest - _WINDOW // 2) // _HOP)
     last = (latest - _WINDOW // 2) // _HOP
     frame = first + int(np.argmin(pauses[first : last + 1]))

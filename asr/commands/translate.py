@@ -13,6 +13,7 @@ from asr.commands.align import PICTURES
 from asr.commands.options import use_one_thread
 from asr.commands.output import format_of, replacing
 from asr.errors import UserError
+from asr.text.lines import read_lines
 
 if TYPE_CHECKING:
     from asr.results import Span, Translation
@@ -51,10 +52,10 @@ def run(
     if kind in SUBTITLES or ending in SUBTITLES:
         if texts or heat_map is not None:
             raise UserError("subtitles come from --file or stdin, and have no heat map")
-        cues = _cues(_content(file))
+        cues = _cues("\n".join(_lines(file)))
         translate = _loaded(models, to, beam, length_penalty, whole)
         return _run_subtitles(cues, kind or ending, translate)
-    given = list(texts) or _content(file).removesuffix("\n").split("\n")
+    given = list(texts) or _lines(file)
     if heat_map is not None:
         format_of(heat_map, PICTURES)
         if len(given) != 1:
@@ -117,15 +118,9 @@ def _cues(content: str) -> list[Span]:
     return parse_vtt(content) if content.startswith("WEBVTT") else parse_srt(content)
 
 
-def _content(file: Path | None) -> str:
-    """The text of a file, or of stdin."""
-    try:
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-        return content.decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise UserError(f"{file or 'stdin'}: not UTF-8 text") from None
+def _lines(file: Path | None) -> list[str]:
+    """The lines of a file, or of stdin."""
+    return [line.text for line in read_lines(sys.stdin.buffer if file is None else file)]
 
 
 def _rendered(translation: Translation, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Corpora as manifests: what was recorded, what is said in it, and how to make such lists."""
+"""Corpora: manifests of recordings and their transcripts, sentence pairs, batches."""
 
 from asr.corpora.manifest import (
     Problem,

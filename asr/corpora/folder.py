@@ -1,4 +1,4 @@
-"""A folder of recordings with a text file beside each: the simplest corpus of one's own."""
+"""Corpora made of a folder of recordings, each with a text file of the same name."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,18 +6,19 @@ from pathlib import Path
 from asr.audio.read import find_audio
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
 from asr.errors import UserError
+from asr.text.lines import read_lines
 from asr.text.normalize import normalize
 
 
 def prepare(folder: str | Path, output: str | Path) -> list[Path]:
-    """Writes the manifest `output` of a folder, and returns the recordings without a text.
+    """Write the manifest `output` of a folder and return the recordings without a text.
 
-    `day/one.wav` belongs to `day/one.txt` (UTF-8; line breaks count as spaces; an empty file says
-    that there is nothing to transcribe) and gets the id `day/one`. Folders within are searched as
-    well. Recordings without a text file are left out of the manifest: tell the user about them.
+    The text of `day/one.wav` is `day/one.txt` (UTF-8; line breaks count as spaces; an empty file
+    means that nothing is said), its id is `day/one`. Subfolders are searched as well. Recordings
+    without a text file are not in the manifest.
 
-    Raises UserError if there is no folder, no audio in it, no text beside any of it, one text
-    beside two recordings, or a file that cannot be read.
+    Raises UserError if there is no such folder, it has no audio or no texts, two recordings share
+    a text, or a file cannot be read.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -63,9 +64,4 @@ def _utterances(recordings: list[Path], folder: Path) -> Iterator[Utterance]:
 
 
 def _read_text(file: Path) -> str:
-    try:
-        return " ".join(file.read_text(encoding="utf-8-sig").split())
-    except UnicodeDecodeError:
-        raise UserError(f"{file}: got bytes that are not UTF-8, save it as UTF-8 text") from None
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
+    return " ".join(word for line in read_lines(file) for word in line.text.split())

@@ -4,7 +4,7 @@
     LibriSpeech/dev-clean/84/121123/84-121123.trans.txt     "84-121123-0000 GO DO YOU HEAR" a line
     LibriSpeech/dev-clean/84/121123/84-121123-0000.flac
 
-`download` fetches and unpacks, `prepare` writes manifests; both may be run again at any time.
+`download` fetches and unpacks a subset, `prepare` writes manifests; both can be repeated.
 """
 
 import importlib
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
 from asr.errors import UserError
+from asr.text.lines import read_entries
 from asr.text.normalize import normalize
 
 SUBSETS: Final = (
@@ -39,14 +40,14 @@ def prepare(
     subsets: Sequence[str] | None = None,
     download: bool = False,
 ) -> list[Path]:
-    """Writes `<output>/<subset>.jsonl` for each subset and returns these manifests.
+    """Write `<output>/<subset>.jsonl` for each subset and return these manifests.
 
     root: the folder that holds `LibriSpeech`, or that folder itself.
-    subsets: their names; None means all that are there.
-    download: first fetch those that are not there into `<root>/LibriSpeech`, see `download`.
+    subsets: their names; None means all that exist.
+    download: first fetch missing subsets into `<root>/LibriSpeech`, see `download`.
 
-    Raises UserError for a subset that is neither there nor to be downloaded, a transcript that
-    cannot be read, and a recording or a transcript without its other half.
+    Raises UserError for a missing subset that is not to be downloaded, a transcript that cannot be
+    read, and a recording without a transcript or the reverse.
     """
     root, output = Path(root), Path(output)
     if isinstance(subsets, str):
@@ -69,13 +70,13 @@ def prepare(
 
 
 def download(root: str | Path, subset: str) -> Path:
-    """Fetches `<root>/LibriSpeech/<subset>` by torchaudio's own code and returns that folder.
+    """Download `<root>/LibriSpeech/<subset>` with torchaudio and return that folder.
 
-    Does nothing if the folder is there. What arrives is unpacked aside and moved when it is whole,
-    so an interruption never leaves half a subset; an archive that has arrived is not fetched again.
-    For a time this needs twice the size of the archive on the disk.
+    Does nothing if the folder exists. The archive is unpacked in a temporary folder and then moved,
+    so an interruption never leaves an incomplete subset; a complete archive is not fetched again.
+    This temporarily needs twice the size of the archive on disk.
 
-    Raises UserError for an unknown subset, if torchaudio cannot be loaded, if the download fails.
+    Raises UserError for an unknown subset, if torchaudio cannot be loaded or the download fails.
     """
     root = Path(root)
     target = root / _FOLDER / subset
@@ -91,7 +92,7 @@ def download(root: str | Path, subset: str) -> Path:
     dataset = _torchaudio_librispeech()
     staging = root / f".download-{subset}"
     staging.mkdir(parents=True, exist_ok=True)
-    # An unpacking that was interrupted; torchaudio would take the folder for a whole one.
+    # Left by an interruption; torchaudio would treat the folder as complete.
     shutil.rmtree(staging / _FOLDER, ignore_errors=True)
     _fetch(dataset, staging, subset)
     _move_in(staging / _FOLDER, root / _FOLDER, subset)
@@ -100,7 +101,7 @@ def download(root: str | Path, subset: str) -> Path:
 
 
 def _torchaudio_librispeech() -> Any:
-    """torchaudio's class LIBRISPEECH; the only place that imports torchaudio."""
+    """Return torchaudio's class LIBRISPEECH; torchaudio is imported nowhere else."""
     try:
         return importlib.import_module("torchaudio.datasets").LIBRISPEECH
     # OSError: a wheel built for CUDA, whose libraries do not load beside a CPU build of torch.
@@ -129,7 +130,7 @@ def _fetch(dataset: Any, staging: Path, subset: str) -> None:
 
 
 def _move_in(unpacked: Path, corpus: Path, subset: str) -> None:
-    """Moves the subset last: once it is there, nothing is missing."""
+    """Move the unpacked files, the subset last: once it exists, it is complete."""
     corpus.mkdir(exist_ok=True)
     for file in unpacked.glob("*.TXT"):
         os.replace(file, corpus / file.name)
@@ -151,7 +152,7 @@ def _download_missing(root: Path, subsets: Sequence[str] | None) -> None:
 
 
 def _corpus(root: Path) -> Path:
-    """The folder of the subsets: `root/LibriSpeech`, or `root` where it holds subsets itself."""
+    """Return the folder of the subsets: `root/LibriSpeech`, or `root` if it has subsets itself."""
     inner = root / _FOLDER
     return root if not inner.is_dir() and _present(root) else inner
 
@@ -177,19 +178,19 @@ def _require_present(corpus: Path, subset: str) -> None:
 
 
 def _genders(file: Path) -> dict[str, str]:
-    """Gender of each speaker: `14   | F | train-clean-360  | 25.03 | Kristin LeMoine` a line."""
+    """Read the gender of each speaker, lines `14   | F | train-clean-360  | 25.03 | Name`."""
     if not file.is_file():
         return {}
     genders = {}
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+    for _, line in read_entries(file, comment=";"):
         fields = [field.strip() for field in line.split("|")]
-        if not line.startswith(";") and len(fields) > 2:
+        if len(fields) > 2:
             genders[fields[0]] = fields[1]
     return genders
 
 
 def _utterances(subset: Path, genders: dict[str, str]) -> Iterator[Utterance]:
-    """Utterances by speaker, chapter and number, all as strings."""
+    """Yield utterances in the order of speaker, chapter and number, compared as strings."""
     chapters = sorted(folder for folder in subset.glob("*/*") if folder.is_dir())
     if not chapters:
         raise UserError(f"{subset}: no folders of speakers and chapters; unpack the archive again")
@@ -211,16 +212,10 @@ def _utterances(subset: Path, genders: dict[str, str]) -> Iterator[Utterance]:
 
 
 def _transcripts(file: Path) -> dict[str, str]:
-    """Texts by utterance, in the order of the ids."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the transcripts {file}: {error}") from error
+    """Read the texts of a chapter by utterance id, sorted by id."""
     texts = {}
-    for number, line in enumerate(lines, start=1):
-        identifier, _, text = line.strip().partition(" ")
-        if not identifier:
-            continue
+    for number, line in read_entries(file):
+        identifier, _, text = line.partition(" ")
         if not text:
             raise UserError(f"{file}:{number}: got {line!r}, wanted an id, a space and a text")
         texts[identifier] = text

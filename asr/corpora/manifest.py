@@ -1,15 +1,15 @@
-"""Manifests: which recordings belong to a corpus, and what is said in them.
+"""Manifests: lists of recordings with their transcripts.
 
 A manifest is a text file with one JSON object a line (JSON Lines, UTF-8):
 
     {"audio": "a/1.flac", "text": "Good morning!", "id": "a-1", "speaker": "a", "duration": 2.31}
 
-`audio` and `text` must be there. `audio` is absolute or relative to the manifest's own folder (it
-may climb out of it with `..`: a manifest is trusted like the files that it names). `text` is what
-is said, as the corpus writes it; `"text": ""` means that there is nothing to transcribe (noise,
-silence). Optional are `norm` (the text in the form to train on and score with; made from `text` if
-absent), `id` (else the audio path without its ending), `duration` (s; else the audio's own),
-`speaker` and `gender`. Other keys are for people and are ignored.
+`audio` and `text` are required. `audio` is absolute or relative to the folder of the manifest
+(`..` is allowed: a manifest is trusted like the files that it lists). `text` is the transcript as
+the corpus writes it; `"text": ""` means that nothing is said (noise, silence). Optional keys:
+`norm` (the normalised text, for training and scoring; default: made from `text`), `id` (default:
+the audio path without its extension), `duration` (s; default: read from the audio), `speaker` and
+`gender`. Other keys are ignored.
 """
 
 import json
@@ -24,28 +24,27 @@ import soundfile
 
 from asr.audio.read import read
 from asr.errors import UserError
+from asr.text.lines import read_entries
 from asr.text.normalize import normalize
 from asr.text.segmentation import WORD_START
 from asr.text.vocabulary import SPECIALS
 
-CHARACTERS_PER_SECOND: Final = 25.0  # CTC emits one per 40 ms at most; fast readers reach 22
-SHORTEST: Final = 0.1  # s; less holds no word
-LONGEST: Final = 120.0  # s; so much in one piece does not fit into memory in training
+CHARACTERS_PER_SECOND: Final = 25.0  # CTC emits at most one per 40 ms; fast readers reach 22
+SHORTEST: Final = 0.1  # s; shorter than any word
+LONGEST: Final = 120.0  # s; longer utterances do not fit into memory in training
 TOLERANCE: Final = 0.1  # s by which a stated duration, or a header, may be off
-ROOM: Final = (
-    "room-impulse-response"  # the label of what is no noise but a room's answer to a click
-)
+ROOM: Final = "room-impulse-response"  # the label of impulse responses among noise recordings
 
-_UNKNOWN_FRAMES: Final = 2**62  # a streamed FLAC claims at least so many
+_UNKNOWN_FRAMES: Final = 2**62  # a streamed FLAC states at least this many
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording and what is said in it.
+    """A recording and its transcript.
 
     id        unique within a manifest
     audio     the file
-    text      normalised: what to train on and to score with; "" where nothing is said
+    text      normalised, for training and scoring; "" if nothing is said
     duration  s
     speaker   None if not known
     gender    as the corpus writes it ("F", "M"), None if not known
@@ -62,23 +61,23 @@ class Utterance:
 
 
 class Problem(NamedTuple):
-    """What is wrong in a line of a manifest; lines are counted from 1."""
+    """An error in a line of a manifest; lines are counted from 1."""
 
     line: int
     what: str
 
 
 def read_manifest(path: str | Path) -> list[Utterance]:
-    """The utterances of a manifest, in its order.
+    """Read the utterances of a manifest, in its order.
 
-    Audio is not opened unless a line lacks its duration. Raises UserError with file and line for a
-    file that cannot be read, broken JSON, missing keys, values of a wrong kind, an id that occurs
-    twice and a manifest without a single utterance.
+    Audio is opened only if a line has no duration. Raises UserError with file and line for a file
+    that cannot be read, invalid JSON, missing keys, values of a wrong type, a repeated id and an
+    empty manifest.
     """
     path = Path(path)
     utterances: list[Utterance] = []
     first_line: dict[str, int] = {}
-    for number, line in numbered_lines(path):
+    for number, line in read_entries(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -91,11 +90,11 @@ def read_manifest(path: str | Path) -> list[Utterance]:
 
 
 def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
-    """Writes a manifest that `read_manifest` reads back as the same utterances.
+    """Write a manifest that `read_manifest` reads as the same utterances.
 
-    Only `written`, where it is None, comes back as the normalised text.
-    Audio below the manifest's folder is written relative to it, so that the two can move together;
-    other audio is written as an absolute path. An older file is replaced in one step.
+    Only `written`, if it is None, is read as the normalised text. Audio below the folder of the
+    manifest is written as a relative path, so that both can be moved together; other audio as an
+    absolute path. An older file is replaced atomically.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,11 +107,11 @@ def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
 
 
 def check_manifest(path: str | Path, symbols: Collection[str] | None = None) -> list[Problem]:
-    """Everything that is wrong with a manifest and its audio, in the order of the lines.
+    """Return all errors in a manifest and its audio, in the order of the lines.
 
-    symbols: what the vocabulary writes with (`Vocabulary.inventory`); None leaves this unchecked.
+    symbols: those of the vocabulary (`Vocabulary.inventory`), which texts may use; None allows all.
 
-    Every recording is opened and its very end decoded, which finds missing, broken and cut-off
+    Every recording is opened and its end decoded, which detects missing, damaged and truncated
     files without decoding hours of audio. Raises UserError only if the manifest cannot be read.
     """
     path = Path(path)
@@ -120,7 +119,7 @@ def check_manifest(path: str | Path, symbols: Collection[str] | None = None) -> 
     problems: list[Problem] = []
     first_line: dict[str, int] = {}
     number = 0
-    for number, line in numbered_lines(path):
+    for number, line in read_entries(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -134,7 +133,7 @@ def check_manifest(path: str | Path, symbols: Collection[str] | None = None) -> 
 
 
 def require_clean(path: str | Path, symbols: Collection[str] | None = None, limit: int = 5) -> None:
-    """Raises UserError if `check_manifest` finds anything: how much, and the first `limit`."""
+    """Raise UserError if `check_manifest` finds errors, with their number and the first `limit`."""
     problems = check_manifest(path, symbols)
     if not problems:
         return
@@ -147,18 +146,16 @@ def require_clean(path: str | Path, symbols: Collection[str] | None = None, limi
 
 
 def select(utterances: Iterable[Utterance], ids_file: str | Path) -> list[Utterance]:
-    """The utterances whose ids a file lists, in the order of the file.
+    """Return the utterances whose ids a file lists, in the order of the file.
 
-    ids_file: one id a line; empty lines and lines that begin with `#` do not count.
+    ids_file: one id a line; blank lines and lines that begin with `#` are ignored.
     Raises UserError if an id is listed twice or belongs to no utterance, or if none is listed.
     """
     ids_file = Path(ids_file)
     by_id = {utterance.id: utterance for utterance in utterances}
     chosen: list[Utterance] = []
     first_line: dict[str, int] = {}
-    for number, identifier in numbered_lines(ids_file):
-        if identifier.startswith("#"):
-            continue
+    for number, identifier in read_entries(ids_file, comment="#"):
         try:
             _require_new(identifier, number, first_line)
         except UserError as error:
@@ -175,7 +172,7 @@ def select(utterances: Iterable[Utterance], ids_file: str | Path) -> list[Uttera
 
 
 def audio_duration(audio: Path) -> float:
-    """Duration in s, from the header where it tells, else by decoding all.
+    """Return the duration in s, from the header, or if it does not state it by decoding.
 
     Raises UserError if the file is missing or is not audio that can be decoded.
     """
@@ -190,25 +187,8 @@ def audio_duration(audio: Path) -> float:
     return float(header.frames / header.samplerate)
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not empty, with their numbers from 1.
-
-    Raises UserError if the file cannot be read or is not UTF-8.
-    """
-    try:
-        content = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: got bytes that are not UTF-8, wanted a text file") from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    # Not splitlines: JSON strings may hold U+2028, which is no end of a line here.
-    for number, line in enumerate(content.split("\n"), start=1):
-        if line.strip():
-            yield number, line.strip()
-
-
 def _parse(line: str, folder: Path) -> Utterance:
-    """Raises UserError without a position; the caller knows it."""
+    """Parse a line; a UserError has no position, which the caller adds."""
     try:
         record = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -253,7 +233,7 @@ def _duration(record: dict[str, Any]) -> float | None:
 
 
 def _require_new(identifier: str, number: int, first_line: dict[str, int]) -> None:
-    """Notes the line of an id; raises UserError if it was there before."""
+    """Record the line of an id; raise UserError if the id is not new."""
     if identifier in first_line:
         raise UserError(f"id {identifier!r} is already that of line {first_line[identifier]}")
     first_line[identifier] = number
@@ -277,7 +257,7 @@ def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
 
 
 def _faults(utterance: Utterance, characters: frozenset[str] | None) -> Iterator[str]:
-    """What is wrong with an utterance that could be parsed."""
+    """Yield the errors of an utterance that could be parsed."""
     try:
         duration = _checked_duration(utterance.audio)
     except UserError as error:
@@ -301,7 +281,7 @@ def _faults(utterance: Utterance, characters: frozenset[str] | None) -> Iterator
 
 
 def _checked_duration(audio: Path) -> float:
-    """Duration in s, once the very end decodes: the header of a cut-off file may promise more."""
+    """Return the duration in s after decoding the end: the header of a cut file may be wrong."""
     duration = audio_duration(audio)
     try:
         sound = soundfile.SoundFile(str(audio))
@@ -321,28 +301,28 @@ def _checked_duration(audio: Path) -> float:
 
 
 def _characters(symbols: Collection[str]) -> frozenset[str]:
-    """What can be spelt with symbols, be they characters or subword pieces."""
+    """Return the characters that symbols (characters or subwords) can spell."""
     spelt = "".join(symbol for symbol in symbols if symbol not in SPECIALS)
     return frozenset(spelt.replace(WORD_START, " "))
 
 
 def read_noise(path: str | Path) -> list[Utterance]:
-    """The recordings of a manifest without speech: as `read_manifest`, but `text` may be absent.
+    """Read a manifest of recordings without speech: as `read_manifest`, but `text` is optional.
 
-    Whatever a line says of text or label, the utterance's text is "": nothing is said. Lines with
-    the label `ROOM` are left out: see `read_responses`.
+    The text of each utterance is "", whatever its line states. Lines with the label `ROOM` are
+    left out: see `read_responses`.
     """
     return [found for found, label in _without_words(Path(path)) if label != ROOM]
 
 
 def read_responses(path: str | Path) -> list[Path]:
-    """The audio files of those lines of a manifest of noise that have the label `ROOM`."""
+    """Return the audio files of the lines of a manifest of noise that have the label `ROOM`."""
     return [found.audio for found, label in _without_words(Path(path)) if label == ROOM]
 
 
 def _without_words(path: Path) -> Iterator[tuple[Utterance, str]]:
     """Yield each line of a manifest with an empty text, and its label."""
-    for number, line in numbered_lines(path):
+    for number, line in read_entries(path):
         try:
             record = json.loads(line)
             found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)

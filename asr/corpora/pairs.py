@@ -1,17 +1,16 @@
-"""Sentence pairs for translation: read, tidied, and split so that no source is on both sides."""
+"""Sentence pairs for translation: reading, clean-up, and splits that share no source sentence."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from asr.errors import UserError
+from asr.text.lines import read_lines
 
 
 class Pair(NamedTuple):
@@ -22,10 +21,10 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: str | Path, limit: int = 0) -> list[Pair]:
-    """Read `source<TAB>target` lines, UTF-8, from a file or a .gz file.
+    """Read `source<TAB>target` lines of a file, plain or compressed (see `read_lines`).
 
-    Further columns (an attribution, say) and blank lines are passed over. limit: stop after so
-    many pairs; 0 reads all.
+    Further columns (such as an attribution) and blank lines are ignored. limit: pairs to read at
+    most; 0 reads all.
 
     Raises UserError when the file cannot be read, a line lacks the tab or one side, or there is
     no pair at all.
@@ -38,23 +37,23 @@ def read_pairs(path: str | Path, limit: int = 0) -> list[Pair]:
 
 
 def read_parallel(source: str | Path, target: str | Path, limit: int = 0) -> list[Pair]:
-    """Read two files, plain or .gz, UTF-8, of which line n of one translates line n of the other.
+    """Read two files, plain or compressed, in which lines of the same number are translations.
 
-    Lines that are blank in both are passed over. limit: as in `read_pairs`.
+    Lines that are blank in both files are ignored. limit: as in `read_pairs`.
 
-    Raises UserError when a file cannot be read, one has more lines than the other, a line is
-    blank in one of them only, or there is no pair at all.
+    Raises UserError when a file cannot be read, the files have different numbers of lines, a line
+    is blank in one of them only, or there is no pair at all.
     """
     paths = Path(source), Path(target)
     found: list[Pair] = []
-    lines = zip_longest(*(_lines(path) for path in paths))
+    lines = zip_longest(*(read_lines(path) for path in paths))
     for number, sides in enumerate(lines, 1):
         if limit and len(found) == limit:
             break
         for path, side in zip(paths, sides, strict=True):
             if side is None:
                 raise UserError(f"{path}: ends after {number - 1} lines, the other file goes on")
-        pair = Pair(*(tidy(side) for side in sides))
+        pair = Pair(*(tidy(side.text) for side in sides))
         if not any(pair):
             continue
         if not all(pair):
@@ -67,11 +66,11 @@ def read_parallel(source: str | Path, target: str | Path, limit: int = 0) -> lis
 
 
 def read_sentences(path: str | Path) -> list[str]:
-    """Read a list of sentences, one a line, UTF-8, plain or .gz; blank lines are left out.
+    """Read a list of sentences, one a line, plain or compressed; blank lines are left out.
 
     Raises UserError when the file cannot be read.
     """
-    return [tidied for line in _lines(Path(path)) if (tidied := tidy(line))]
+    return [tidied for line in read_lines(path) if (tidied := tidy(line.text))]
 
 
 def read_classes(path: str | Path) -> list[list[Pair]]:
@@ -82,7 +81,7 @@ def read_classes(path: str | Path) -> list[list[Pair]]:
     """
     path = Path(path)
     classes: list[list[Pair]] = [[]]
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in read_lines(path):
         if line.strip():
             classes[-1].append(_pair(line, f"{path}:{number}"))
         elif classes[-1]:
@@ -95,9 +94,9 @@ def read_classes(path: str | Path) -> list[list[Pair]]:
 
 
 def sentence_key(text: str) -> str:
-    """Return the words of a sentence alone: alike for all its spellings, whatever case and marks.
+    """Return a sentence as words alone, so that case and punctuation do not matter.
 
-    What has no words stands for itself.
+    A text without words is returned in lower case.
     """
     return " ".join(re.findall(r"\w+", text.casefold())) or text.casefold()
 
@@ -105,10 +104,10 @@ def sentence_key(text: str) -> str:
 def part(
     pairs: Iterable[Pair], lists: Sequence[Iterable[str]]
 ) -> tuple[list[Pair], list[list[Pair]]]:
-    """Part pairs by lists of source sentences: the rest, and for each list the pairs in it.
+    """Split pairs by lists of source sentences: the rest, and for each list the pairs in it.
 
-    Spellings that differ in case and marks only count as one sentence (`sentence_key`). A
-    sentence that is in several lists goes to the first.
+    Spellings that differ only in case and punctuation are one sentence (`sentence_key`). A
+    sentence in several lists belongs to the first.
     """
     place: dict[str, int] = {}
     for number, sentences in enumerate(lists):
@@ -123,7 +122,7 @@ def part(
 
 
 def gather(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
-    """Return source → all of its translations, in order and each once."""
+    """Return all translations of each source, in order, without repetitions."""
     found: dict[str, dict[str, None]] = {}
     for pair in pairs:
         found.setdefault(pair.source, {})[pair.target] = None
@@ -131,17 +130,17 @@ def gather(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
 
 
 def tidy(text: str) -> str:
-    """Return the text with plain apostrophes, and single plain spaces for white space of any kind.
+    """Return the text with plain apostrophes, and with single spaces for any white space.
 
-    French sets off its punctuation by several kinds of no-break space.
+    French punctuation follows several kinds of no-break space.
     """
     return " ".join(text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
 
 
 def tokenise(text: str) -> str:
-    """Return words and marks parted by single spaces: lower case, a space before each , . ! ?
+    """Return words and punctuation separated by spaces: lower case, a space before each , . ! ?
 
-    The rule of the translation chapters of "Dive into Deep Learning" (Zhang et al.).
+    Source: the translation chapters of "Dive into Deep Learning" (Zhang et al.).
     """
     return tidy(_MARK.sub(r" \1", text.lower()))
 
@@ -149,12 +148,11 @@ def tokenise(text: str) -> str:
 def hold_out(
     pairs: Iterable[Pair], share: float, keep: Sequence[str] = ()
 ) -> tuple[list[Pair], list[Pair]]:
-    """Split pairs into those to train on and those held out, by their source sentences.
+    """Split pairs into training and held-out pairs by their source sentences.
 
     About `share` of the distinct sources are held out, each with all of its translations.
-    Sources that differ only in case and punctuation stay together. A source's side follows from
-    its own words alone, so that a longer file does not move it. Sources in `keep` are never
-    held out.
+    Sources that differ only in case and punctuation stay together. The side of a source depends on
+    its words alone, so that it is the same in a longer file. Sources in `keep` are not held out.
     """
     kept = {sentence_key(each) for each in keep}
     train: list[Pair] = []
@@ -170,26 +168,13 @@ _MARK = re.compile(r"([,.!?])")
 
 
 def _pairs(path: Path) -> Iterator[Pair]:
-    for number, line in enumerate(_lines(path), 1):
-        if line.strip():
+    for number, line in read_lines(path):
+        if line.strip():  # not stripped: a tab at an edge is a side that is empty
             yield _pair(line, f"{path}:{number}")
 
 
-def _lines(path: Path) -> Iterator[str]:
-    number = 1
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}:{number}: not UTF-8; save the file as UTF-8 text") from None
-    except (OSError, EOFError, zlib.error) as error:  # gzip raises any of them
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot read the sentences: {reason}") from error
-
-
 def _pair(line: str, where: str) -> Pair:
-    source, tab, rest = line.rstrip("\r\n").partition("\t")
+    source, tab, rest = line.partition("\t")
     if not tab:
         raise UserError(f"{where}: no tab in {line.strip()[:40]!r}; wanted source<TAB>target")
     source, target = tidy(source), tidy(rest.partition("\t")[0])
@@ -200,6 +185,6 @@ def _pair(line: str, where: str) -> Pair:
 
 
 def _fraction(text: str) -> float:
-    """A number in [0, 1) that follows from the text, evenly spread over texts."""
+    """Return a number in [0, 1) that depends on the text alone, uniform over texts."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return int.from_bytes(digest[:4], "big") / 2**32

@@ -1,7 +1,7 @@
-"""Speech without a text, and what a recogniser made of it, as a corpus to train on.
+"""Pseudo-labels: untranscribed speech with recognised texts, as a corpus for training.
 
-Of what `asr transcribe -o FILE.jsonl` wrote, the texts are kept that its decoder was surest of,
-each with its stretch of audio.
+Of the transcripts that `asr transcribe -o FILE.jsonl` wrote, those with the highest confidence are
+kept, each with its segment of the audio.
 
 Source: Kahn, Lee and Hannun 2020, "Self-Training for End-to-End Speech Recognition", section 2.3:
 texts that do not end are no labels, and the others are ranked by the mean log-probability of a
@@ -22,15 +22,15 @@ from asr.corpora.manifest import (
     LONGEST,
     SHORTEST,
     Utterance,
-    numbered_lines,
     write_manifest,
 )
 from asr.errors import UserError
 from asr.results import StopReason
+from asr.text.lines import read_entries
 
 
 class Label(NamedTuple):
-    """What was recognised between two times of a recording, in seconds.
+    """The text recognised between two times of a recording, in seconds.
 
     log_probability: of the text and its end, in nats. stop_reason: see `asr.results.Segment`.
     """
@@ -43,7 +43,7 @@ class Label(NamedTuple):
 
     @property
     def confidence(self) -> float:
-        """Mean log-probability of a character and the end; −∞ for what is not to be trained on."""
+        """Mean log-probability of the characters and the end; −∞ if it is no use in training."""
         seconds = self.end - self.start
         usable = (
             self.text
@@ -55,9 +55,9 @@ class Label(NamedTuple):
 
 
 def surest(labels: Sequence[Label], share: float) -> list[int]:
-    """Return which labels to train on, in their order: that share of those that can be trained on.
+    """Return the indices of the labels with the highest confidence, in their order.
 
-    share: above 0 and at most 1; however small it is, one label is taken.
+    share: of the labels that can be trained on, above 0 and at most 1; at least one is chosen.
     """
     usable = [index for index, label in enumerate(labels) if label.confidence > -math.inf]
     ranked = sorted(usable, key=lambda index: -labels[index].confidence)
@@ -65,11 +65,11 @@ def surest(labels: Sequence[Label], share: float) -> list[int]:
 
 
 def prepare(transcripts: str | Path, folder: str | Path, share: float = 0.5) -> Path:
-    """Write the audio of the surest texts as FLAC into a folder; return the path of its manifest.
+    """Write the audio of the best labels as FLAC into a folder; return the path of its manifest.
 
-    transcripts: JSON lines of `asr.results.Transcript.record`; paths of recordings that are not
-        absolute are taken from where the command runs, as they were written. Recordings are cut as
-        they were to be decoded, and come out mono and at 16 kHz. share: see `surest`.
+    transcripts: JSON lines of `asr.results.Transcript.record`; relative paths of
+        recordings start at the current folder, as they did when transcribing. Recordings are cut
+        into the segments that were decoded, mono at 16 kHz. share: see `surest`.
 
     Raises:
         UserError: the file or a recording cannot be read, no text can be trained on, or the share
@@ -91,9 +91,9 @@ def prepare(transcripts: str | Path, folder: str | Path, share: float = 0.5) -> 
 def _cut(
     pairs: Sequence[tuple[Path, Label]], kept: Sequence[int], folder: Path
 ) -> Iterator[Utterance]:
-    """Write the stretch of each label that is kept; a recording is read once for all of its own.
+    """Write the segment of each label that is kept; each recording is read once.
 
-    A stretch is named by its place among all, so that another share finds it under the same name.
+    A segment is named by its index among all, so that its name does not depend on the share.
     """
     samples, last = None, None
     for index in kept:
@@ -107,7 +107,7 @@ def _cut(
 
 
 def _read(transcripts: Path) -> Iterator[tuple[Path, list[Label]]]:
-    for number, line in numbered_lines(transcripts):
+    for number, line in read_entries(transcripts):
         try:
             yield _parse(json.loads(line))
         except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""More pairs to train on, made of those there are: joined, with other words, as they are spoken."""
+"""Data augmentation for translation: joined pairs, exchanged words, spoken form."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _WORD = re.compile(r"\w+")
 
 
 def join(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list[Pair]:
-    """Return `count` pairs that are each two or three of the given ones, drawn by chance, in a row.
+    """Return `count` pairs, each made of two or three random pairs joined.
 
-    So a model that is trained on single sentences also meets texts of several, and longer ones.
-    Only pairs are taken of which both sides end as sentences do. Source: Kondo et al. 2021,
+    A model that is trained on single sentences thus also sees longer texts of several. Only pairs
+    whose sides both end as sentences do are used. Source: Kondo et al. 2021,
     "Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation".
     """
     whole = [pair for pair in pairs if all(side.endswith(_ENDINGS) for side in pair)]
@@ -33,11 +33,11 @@ def join(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list
 
 
 def rename(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list[Pair]:
-    """Return `count` of the pairs, drawn by chance, with other names and numbers in them.
+    """Return `count` random pairs with their names and numbers replaced by new ones.
 
-    So a model learns to carry over what it has never seen. Only pairs are taken that have a name
-    or a number alike on both sides, those with a rare one more often. A new number has as many
-    digits; a new name begins like one that the pairs have and ends like another.
+    A model thus learns to copy unknown words. Only pairs with the same name or number on both
+    sides are used, those with a rare one more often. A new number has as many digits as the old;
+    a new name is the beginning of one name of the pairs and the end of another.
     """
     found = [(pair, alike) for pair in pairs if (alike := _alike(pair))]
     if not found:
@@ -59,11 +59,11 @@ def exchange(
     count: int,
     random: np.random.Generator,
 ) -> list[Pair]:
-    """Return `count` of the pairs, drawn by chance, with another word of a class in them.
+    """Return `count` random pairs in which a word is exchanged for another of its class.
 
-    classes: words, or several in a row, with their translations, that may stand for one another in
-        any sentence: the days of the week. Each is put in about equally often, so that a model
-        meets the rare ones too, in place of one that a pair has once, as a whole, on both sides.
+    classes: words or phrases with their translations that are interchangeable in any sentence, such
+        as the days of the week. All are inserted about equally often, so that a model also sees the
+        rare ones; the word replaced occurs once, as a whole word, on both sides of its pair.
 
     Source: Fadaee et al. 2017, "Data Augmentation for Low-Resource Neural Machine Translation",
     with classes in place of their language model.
@@ -86,12 +86,12 @@ def exchange(
 
 
 def spoken(text: str) -> str:
-    """Return the text as a recogniser writes it: small letters, no marks but apostrophes."""
+    """Return the text as a recogniser writes it: lower case, no punctuation but apostrophes."""
     return " ".join(re.findall(r"\w+(?:'\w+)*", text.lower()))
 
 
 def _holding(pairs: Sequence[Pair], words: Sequence[Pair]) -> list[tuple[Pair, Pair]]:
-    """Pairs that have one of the words once on each side, each with that word."""
+    """Return the pairs with one of the words once on each side, each with that word."""
     return [
         (pair, old)
         for old in words
@@ -108,7 +108,7 @@ def _whole(words: str) -> re.Pattern[str]:
 
 
 def _alike(pair: Pair) -> list[str]:
-    """Names and numbers that are on both sides; a name has a capital and three letters."""
+    """Return names and numbers on both sides; a name has a capital and at least three letters."""
     source, target = (dict.fromkeys(_WORD.findall(side)) for side in pair)
     return [
         word
@@ -122,7 +122,7 @@ def _replace(text: str, new: Mapping[str, str]) -> str:
 
 
 def _another(word: str, names: Sequence[str], random: np.random.Generator) -> str:
-    """Make up a number of as many digits, or a name out of two."""
+    """Return a new number of as many digits, or a new name made of two."""
     if word.isdigit():
         digits = [random.integers(1, 10), *random.integers(10, size=len(word) - 1)]
         return "".join(map(str, digits))

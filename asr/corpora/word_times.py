@@ -1,8 +1,7 @@
-"""When the words of a corpus are said, as a forced aligner or a person found out."""
+"""Start and end times of the words of a corpus, from a forced aligner or from people."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.errors import UserError
+from asr.text.lines import read_entries
 
 
 class Timed(NamedTuple):
@@ -21,22 +21,15 @@ class Timed(NamedTuple):
 
 
 def read_word_times(path: Path) -> dict[str, list[Timed]]:
-    """Read JSON lines `{"id": "1-2-3", "words": [["pieces", 6.02, 6.52], …]}`; .gz too.
+    """Read JSON lines `{"id": "1-2-3", "words": [["pieces", 6.02, 6.52], …]}`, plain or compressed.
 
     Returns the words of each utterance, by its id.
 
     Raises:
         UserError: the file cannot be read, or a line is not of this form.
     """
-    try:
-        content = path.read_bytes()
-        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode().split("\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from error
     times = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, line in read_entries(path):
         try:
             table = json.loads(line)
             times[str(table["id"])] = [
@@ -44,16 +37,16 @@ def read_word_times(path: Path) -> dict[str, list[Timed]]:
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
-                f'{path}, line {number}: wanted {{"id": …, "words": [[word, start, end], …]}}: '
-                f"{error!r}"
+                f'{path}:{number}: wanted {{"id": …, "words": [[word, start, end], …]}}: {error!r}'
             ) from error
     return times
 
 
 def timed_words(text: str, times: Sequence[Timed]) -> dict[int, Timed]:
-    """Say which words of a text, counted from 0, have which time.
+    """Return the times of the words of a text, by their index.
 
-    All of them, where the times name all in their order; else those that occur once in both.
+    All words have one where the times list exactly these words in this order; otherwise those that
+    occur once in both.
     """
     words = text.split()
     if words == [each.word for each in times]:

@@ -1,4 +1,4 @@
-"""Recordings cut into pieces that can be decoded at once, and pieces gathered into batches."""
+"""Recordings cut into pieces that can be decoded at once, and batches of pieces."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from asr.audio.augment import speed
 from asr.audio.read import SAMPLE_RATE, Waveform
 from asr.audio.speech import has_speech, looks_like_steady_noise, segments, speech_mask
+from asr.corpora.collate import pad_masks, pad_samples
 
 
 class Piece(NamedTuple):
@@ -66,27 +67,8 @@ def slowed(piece: Piece, pace: float) -> Piece:
     return Piece(piece.start, samples, speech_mask(samples))
 
 
-def gather(pieces: Sequence[Piece], seconds: float) -> list[list[int]]:
-    """Return batches of indices, from short to long, each of at most so many padded seconds.
-
-    A single piece that is longer makes a batch of its own.
-    """
-    batches: list[list[int]] = []
-    for index in sorted(range(len(pieces)), key=lambda index: len(pieces[index].samples)):
-        if batches and pieces[index].duration * (len(batches[-1]) + 1) <= seconds:
-            batches[-1].append(index)
-        else:
-            batches.append([index])
-    return batches
-
-
 def pad(pieces: Sequence[Piece]) -> Padded:
     """Bring pieces to one length; what is added is 0, and no speech."""
-    lengths = torch.tensor([len(piece.samples) for piece in pieces])
-    samples = torch.zeros(len(pieces), int(lengths.max()))
-    frames = max(len(piece.speech) for piece in pieces)
-    speech = torch.zeros(len(pieces), frames, dtype=torch.bool)
-    for row, piece in enumerate(pieces):
-        samples[row, : len(piece.samples)] = torch.from_numpy(piece.samples)
-        speech[row, : len(piece.speech)] = torch.from_numpy(piece.speech)
-    return Padded(samples, lengths, speech)
+    samples = pad_samples([piece.samples for piece in pieces])
+    speech = pad_masks([piece.speech for piece in pieces])
+    return Padded(*map(torch.from_numpy, (*samples, speech.values)))

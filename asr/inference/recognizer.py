@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from asr.audio.read import Waveform, read
 from asr.audio.speech import has_speech
+from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
 from asr.inference.decoding import DecodingSettings, LoadedModel
-from asr.inference.pieces import Piece, cut, gather, whole
+from asr.inference.pieces import Piece, cut, whole
 from asr.results import Segment, Transcript
 from asr.text.normalize import normalize
 from asr.text.vocabulary import UNK
@@ -221,7 +222,8 @@ class Recognizer:
         recordings = [each for each in window if isinstance(each, _Recording)]
         pieces = [piece for recording in recordings for piece in recording.pieces]
         found: dict[int, Segment] = {}
-        for batch in gather(pieces, self.decoding.batch_seconds):
+        durations = [piece.duration for piece in pieces]
+        for batch in batch_by_length(durations, self.decoding.batch_seconds):
             decoded = self.loaded.decode([pieces[index] for index in batch], self.decoding)
             found.update(zip(batch, decoded, strict=True))
             if on_progress is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, overload
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from asr.alignment.links import chain, merge_words
+from asr.corpora.batching import batch_by_length
 from asr.corpora.pairs import tidy, tokenise
 from asr.errors import UserError
 from asr.models.encoders.textual import most_target_tokens
@@ -118,7 +119,10 @@ class Translator:
         """Translate sentences, some at a time."""
         sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in texts]
         found = {index: _empty(text) for index, text in enumerate(texts)}
-        for batch in _batches([len(sentence) for sentence in sentences]):
+        lengths = [len(sentence) for sentence in sentences]
+        filled = [index for index, length in enumerate(lengths) if length > 1]  # more than <eos>
+        order = sorted(filled, key=lengths.__getitem__)
+        for batch in batch_by_length(lengths, BATCH_TOKENS, order=order):
             hypotheses = self._search([sentences[index] for index in batch], search)
             for index, hypothesis in zip(batch, hypotheses, strict=True):
                 found[index] = self._translation(texts[index], sentences[index], hypothesis)
@@ -233,17 +237,3 @@ def _empty(text: str) -> Translation:
     all_of_it = np.ones((1, 1), np.float32)
     words = WordWeights((END,), (END,), all_of_it)
     return Translation(text, "", (END,), (END,), all_of_it, words, 0.0, StopReason.EOS)
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of the sentences that hold more than <eos>, gathered from short to long."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
-        if lengths[index] == 1:
-            continue
-        if batch and lengths[index] * (len(batch) + 1) > BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch

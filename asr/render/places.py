@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 MOST_CHARACTERS: Final = 60  # above it rows are labelled with words, not characters
 
@@ -60,6 +59,23 @@ def move_apart(places: NDArray[np.float64], gap: float, size: float) -> NDArray[
     """
     gap = min(gap, size / len(places))
     steps = gap * np.arange(len(places))
-    means = isotonic_regression(places - steps).x
+    means = _isotonic(places - steps)
     apart: NDArray[np.float64] = np.clip(means, gap / 2, size - gap / 2 - steps[-1]) + steps
     return apart
+
+
+def _isotonic(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the non-decreasing values (N,) nearest to the given ones, in least squares.
+
+    Source: pool adjacent violators, Ayer et al. 1955.
+    """
+    means: list[float] = []
+    sizes: list[int] = []
+    for value in values.tolist():
+        means.append(value)
+        sizes.append(1)
+        while len(means) > 1 and means[-2] > means[-1]:
+            mean, size = means.pop(), sizes.pop()
+            means[-1] = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
+            sizes[-1] += size
+    return np.repeat(means, sizes)

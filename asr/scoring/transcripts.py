@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from asr.errors import UserError
 from asr.scoring.words import Scored
+from asr.text.lines import read_entries, read_lines
 
 SHOWN = 3  # ids named in an error message before "…"
 
@@ -31,16 +32,9 @@ def read_transcripts(path: str | Path) -> list[Line]:
     Raises UserError when the file cannot be read, a line is not such an object, or an id is twice.
     """
     path = Path(path)
-    try:
-        # Not splitlines: it also cuts at separators that may stand inside a text.
-        rows = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UserError(f"cannot read {path}: it is not UTF-8 text") from None
     if path.suffix.lower() != ".jsonl":
-        return [Line(str(number), row.strip()) for number, row in enumerate(rows, 1)]
-    lines = [_parse(row, f"{path}:{n}") for n, row in enumerate(rows, 1) if row.strip()]
+        return [Line(str(number), row.strip()) for number, row in read_lines(path)]
+    lines = [_parse(row, f"{path}:{number}") for number, row in read_entries(path)]
     seen: set[str] = set()
     for line in lines:
         if line.id in seen:

@@ -1,4 +1,4 @@
-"""What an English transcript looks like before it is trained on or scored: ``[a-z' ]`` only."""
+"""Normalisation of English transcripts for training and scoring, to ``[a-z' ]``."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def normalize(text: str) -> str:
     text = re.sub(r"[^a-z' ]|'{2,}", " ", text)
     text = _QUOTED_WORD.sub(r" \1 ", text)
     words = [_WITH_OR_WITHOUT.get(word, word) for word in text.split() if word != "'"]
-    return re.sub(r"(?<=[a-z]) 's\b", "'s", " ".join(words))  # "1984's" was parted from its 's
+    return re.sub(r"(?<=[a-z]) 's\b", "'s", " ".join(words))  # "1984's" was split before its 's
 
 
 def spell_number(number: str) -> str:
@@ -114,7 +114,7 @@ def _fold(text: str) -> str:
         return text.lower().translate(_FOLDS)
     text = _OPENING_QUOTE.sub(" ", text).translate(_FOLDS)  # before U+00B4 decomposes into a space
     text = unicodedata.normalize("NFKD", text).lower().translate(_FOLDS)
-    # Accents, and what has no width (soft hyphens, joiners), part no words.
+    # Accents, and what has no width (soft hyphens, joiners), do not separate words.
     return "".join(c for c in text if unicodedata.category(c) not in ("Mn", "Cf"))
 
 

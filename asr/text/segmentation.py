@@ -1,7 +1,7 @@
-"""Cut text into subwords by chance, so that a model meets a word in several spellings.
+"""Subword regularisation: random segmentations, so that a model sees several for each word.
 
-sentencepiece draws too, but from a generator that no seed fixes from one process to the next; a
-training that goes on from a checkpoint would then see other subwords than one that never stopped.
+sentencepiece samples, too, but its generator cannot be seeded the same in two processes; training
+resumed from a checkpoint would then see other subwords than uninterrupted training.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ WORD_START: Final = "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's sign of the 
 def merge_by_chance(
     word: str, scores: Mapping[str, float], dropout: float, random: Random
 ) -> list[str]:
-    """Join the characters of a word to pieces, the best merge first, leaving some merges out.
+    """Merge the characters of a word into pieces, the best merge first, skipping some at random.
 
-    scores: what each piece of the vocabulary is worth; the merge that makes the best one is made
-        first, of equals the leftmost. dropout: chance of each merge, at each step, to be left out.
+    scores: of each piece of the vocabulary; the merge with the highest score comes first, among
+        equals the leftmost. dropout: probability that a merge is skipped in a step.
 
     Source: BPE-dropout, Provilkov et al. 2020, algorithm 1.
     """
@@ -43,7 +43,7 @@ def choose_by_chance(
     smoothing: float,
     random: Random,
 ) -> list[int]:
-    """Choose one of the segmentations of a text: each by its probability to the power `smoothing`.
+    """Sample one of the segmentations of a text by their probabilities to the power `smoothing`.
 
     score: log probability of a piece (nats).
 

@@ -1,4 +1,4 @@
-"""Where one sentence ends and the next begins, told by marks and capital letters."""
+"""Sentence segmentation by punctuation and capital letters."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ABBREVIATIONS: Final = frozenset({"mr", "mrs", "ms", "dr", "prof", "st", "jr", 
 
 
 def split_sentences(text: str) -> list[str]:
-    """Part a text at the white space between its sentences; a text of one comes back as a list.
+    """Split a text into its sentences.
 
-    Before a small letter only ! and ? end a sentence, and not within quotes that it goes on from;
-    the full stop of an abbreviation or an initial ends none.
+    Before a lower-case letter only ! and ? end a sentence, and not in front of a closing quote;
+    the full stop of an abbreviation or an initial does not.
     """
     sentences, start = [], 0
     for match in _BOUNDARY.finditer(text):
@@ -31,7 +31,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _goes_on(before: str, match: re.Match[str]) -> bool:
-    """Whether a sentence goes on after what may be its end."""
+    """Whether a sentence continues after a possible end."""
     if match["next"].islower() and (match["quote"] or match["mark"].strip(".…") == ""):
         return True
     if match["mark"] != ".":

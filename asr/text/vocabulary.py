@@ -1,7 +1,7 @@
-"""Symbols a model spells with, and their ids.
+"""Vocabularies: the symbols that a model writes, and their ids.
 
-Every vocabulary starts with the same three ids: ``<blank>`` (the blank of CTC, also padding),
-``<eos>`` (starts and ends a text) and ``<unk>``. Characters, words or subword pieces follow.
+Every vocabulary begins with the same three symbols: ``<blank>`` (the blank of CTC, also padding),
+``<eos>`` (starts and ends a text) and ``<unk>``. Characters, words or subwords follow.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ EOS: Final = 1
 UNK: Final = 2
 SPECIALS: Final = ("<blank>", "<eos>", "<unk>")
 ENGLISH: Final = " 'abcdefghijklmnopqrstuvwxyz"
-# What an unknown character reads as: one character, so that character errors count it once.
+# The text of an unknown character: one character, so that it counts as one character error.
 UNKNOWN_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 BEST_SEGMENTATIONS: Final = 64  # of a text, from which a unigram model draws; l of Kudo 2018
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Immutable map between text and ids; build it with `characters`, `words`, `subwords` or
+    """Immutable map between texts and ids; made with `characters`, `words`, `subwords` or
     `from_json`.
 
     `inventory` holds every symbol in the order of its id, the three specials first.
     `model` is a serialised sentencepiece model where the symbols are subwords, else None.
-    `spaced` says that the symbols are whole words, parted by spaces in a text.
+    `spaced`: whether the symbols are words, separated by spaces in a text.
     """
 
     inventory: tuple[str, ...]
@@ -112,10 +112,10 @@ class Vocabulary:
         return [self._from_piece.get(piece, UNK) for piece in self._sentencepiece.encode(text)]
 
     def sample(self, text: str, dropout: float, seed: int) -> list[int]:
-        """Return the ids of `text` cut into subwords by chance; the same seed cuts the same way.
+        """Return the ids of a random segmentation of `text` that depends on the seed alone.
 
-        dropout: of byte-pair merges, the share left out at random; of a unigram model, how sharp
-            the chances of its 64 best segmentations are (its α); 0 gives what `encode` does.
+        dropout: of byte-pair merges, the share skipped at random; of a unigram model, the exponent
+            (α) of the probabilities of its 64 best segmentations; 0 gives the result of `encode`.
 
         Raises ValueError where the symbols are not subwords.
         """

@@ -18,9 +18,9 @@ from tqdm import tqdm
 
 from asr.errors import UserError
 from asr.training import distributed
-from asr.training.batches import prefetch
 from asr.training.config import TrainingSettings
 from asr.training.journal import Journal, tell
+from asr.training.loading import prefetch
 from asr.training.state import Progress, RunningAverage, load_checkpoint, save_checkpoint
 
 MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient after which a run is stopped

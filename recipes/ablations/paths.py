@@ -24,6 +24,8 @@ from summary import cell, draw
 from toys import BEYOND, TOYS, TRAINED, VOCABULARY, Sizes, make_data
 
 from asr.commands.options import count
+from asr.corpora.batching import plan_batches
+from asr.corpora.collate import pad_tokens
 from asr.errors import UserError, exit_status
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import save_folder
@@ -38,11 +40,10 @@ from asr.render.tables import markdown_table
 from asr.scoring.sequences import score
 from asr.search.greedy import greedy
 from asr.tables import to_table
-from asr.training.batches import plan_batches
 from asr.training.config import LossSettings, TrainingSettings
 from asr.training.journal import tell
 from asr.training.loop import Losses, Validation, train
-from asr.training.losses.sequences import pad, sequence_loss, shift
+from asr.training.losses.sequences import sequence_loss, shift
 from asr.training.tasks.translation_data import Example, TextBatch
 
 Figures = dict[str, Any]  # a line of metrics.jsonl, of the kind "dev"
@@ -103,9 +104,9 @@ class ToyTask:
     def make(self, epoch: int, position: int, indices: list[int]) -> TextBatch:
         """Pad the lists of one batch."""
         examples = [self.data.train[index] for index in indices]
-        source = pad([example.source for example in examples])
-        target = pad([example.target for example in examples])
-        return TextBatch(*source, *target)
+        source = pad_tokens([example.source for example in examples])
+        target = pad_tokens([example.target for example in examples])
+        return TextBatch(*map(torch.from_numpy, (*source, *target)))
 
     def loss(self, batch: TextBatch, step: int) -> Losses:
         """Return the cross-entropy of a batch."""

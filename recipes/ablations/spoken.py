@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from asr.audio.read import read
+from asr.corpora.batching import batch_by_length
 from asr.corpora.manifest import Utterance
 from asr.inference.decoding import DecodingSettings, LoadedModel
-from asr.inference.pieces import Piece, gather, whole
+from asr.inference.pieces import Piece, whole
 from asr.results import Segment
 from asr.scoring.words import ErrorCounts, count_characters, count_words
 
@@ -33,7 +34,7 @@ def write_down(
 ) -> list[Segment]:
     """Return what a model makes of each piece, in their order."""
     found: dict[int, Segment] = {}
-    for batch in gather(pieces, decoding.batch_seconds):
+    for batch in batch_by_length([each.duration for each in pieces], decoding.batch_seconds):
         segments = loaded.decode([pieces[index] for index in batch], decoding)
         found.update(zip(batch, segments, strict=True))
     return [found[index] for index in range(len(pieces))]

@@ -27,6 +27,7 @@ from tqdm import tqdm
 
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError, exit_status
+from asr.text.lines import read_lines
 from asr.text.normalize import normalize
 
 EVAL_BOOKS: Final = Path(__file__).with_name("eval-books.tsv")
@@ -181,15 +182,10 @@ def _part(paths: Sequence[Path], eval_books: Path) -> tuple[list[Path], set[int]
 
 def _read_eval_books(path: Path) -> tuple[set[str], set[str]]:
     """Read the numbers and plain titles of a table of books."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file, delimiter="\t")
-            missing = {"title", "gutenberg_id"} - set(table.fieldnames or ())
-            rows = [] if missing else list(table)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    if missing:
+    table = csv.DictReader((line.text for line in read_lines(path)), delimiter="\t")
+    if missing := {"title", "gutenberg_id"} - set(table.fieldnames or ()):
         raise UserError(f"{path}: has no column {', '.join(sorted(missing))}")
+    rows = list(table)
     return {row["gutenberg_id"] for row in rows}, {plain_title(row["title"]) for row in rows}
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 
 from asr.commands.options import count
+from asr.corpora.collate import pad_tokens
 from asr.corpora.manifest import read_manifest, select
 from asr.errors import exit_status
 from asr.lm.lookahead import WordModel
 from asr.text.vocabulary import EOS, Vocabulary
-from asr.training.losses.sequences import pad
 
 TOGETHER = 50  # texts
 
@@ -53,7 +53,8 @@ def main() -> None:
 
 def log_probability(model: WordModel, vocabulary: Vocabulary, texts: list[str]) -> float:
     """Return the log-probability of some texts together, in nats."""
-    tokens, lengths = pad([[*vocabulary.encode(text), EOS] for text in texts], EOS)
+    padded = pad_tokens([[*vocabulary.encode(text), EOS] for text in texts], EOS)
+    tokens, lengths = map(torch.from_numpy, padded)
     state, total = model.start(len(texts)), 0.0
     own = torch.zeros(len(texts), 1, dtype=torch.long)
     for place in range(tokens.size(1)):

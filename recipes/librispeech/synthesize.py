@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from asr.audio.read import SAMPLE_RATE
 from asr.corpora.manifest import Utterance, write_manifest
-from asr.corpora.text import read_lines
+from asr.corpora.text import read_texts
 from asr.errors import UserError, exit_status
 
 PACES = (0.85, 1.3)  # slowest and fastest, as factors of the voice's own
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
     load_voice(arguments.voice)("one", 1.0)  # before anything else: is it there?
-    lines = [line for path in arguments.text for line in read_lines(path)]
+    lines = [line for path in arguments.text for line in read_texts(path)]
     texts = passages(lines, round(arguments.hours * WORDS_PER_HOUR), arguments.seed)
     jobs = [
         (f"{arguments.voice}-{arguments.seed}-{number:07d}", text, arguments.folder, number)

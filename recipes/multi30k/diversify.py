@@ -27,6 +27,7 @@ from asr.commands.output import replacing
 from asr.corpora.pairs import Pair, read_parallel, read_sentences
 from asr.errors import UserError, exit_status
 from asr.inference.translator import Translator
+from asr.text.lines import read_lines
 from asr.training.config import TranslationConfig, load_config
 from asr.training.journal import tell
 from asr.training.run import run
@@ -52,7 +53,7 @@ def translate(model: Path, texts: list[str], file: Path, beam: int, penalty: flo
         translator = Translator.load(model)
         found = translator.translate(texts, beam=beam, length_penalty=penalty, whole=True)
         _write(file, [each.text for each in found])
-    lines = file.read_text("utf-8").split("\n")[:-1]
+    lines = [line.text for line in read_lines(file)]
     if len(lines) != len(texts):
         raise UserError(f"{file}: {len(lines)} lines, not those of {len(texts)} texts; remove it")
     return lines

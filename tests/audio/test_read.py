@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -54,6 +55,12 @@ def complaint(source, rate=None):
     return message
 
 
+@pytest.fixture
+def without_ffmpeg(tmp_path_factory, monkeypatch):
+    """Hide an installed ffmpeg."""
+    monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("empty")))
+
+
 class OneWay(io.RawIOBase):
     """A stream that, as a pipe, cannot be sought in and gives little at a time."""
 
@@ -90,14 +97,17 @@ def test_path_text_bytes_and_streams_agree(tmp_path, ending):
         assert np.array_equal(read(source).samples, expected)
 
 
-def test_what_a_file_is_counts_not_what_it_is_called(tmp_path):
-    for name in ("flac.wav", "flac.raw", "flac"):
-        path = tmp_path / name
-        path.write_bytes(encoded(tone(), "flac"))
-        if name.endswith(".raw"):  # by agreement without a header, so none is looked for
-            assert str(path) in complaint(path)
-        else:
-            assert read(path).duration == 1.0
+@pytest.mark.parametrize("name", ["flac.wav", "flac.m4a", "flac"])
+def test_what_a_file_is_counts_not_what_it_is_called(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(encoded(tone(), "flac"))
+    assert read(path).duration == 1.0
+
+
+def test_raw_samples_are_left_to_ffmpeg(tmp_path, without_ffmpeg):
+    path = tmp_path / "flac.raw"  # soundfile takes the ending for samples without a header
+    path.write_bytes(encoded(tone(), "flac"))
+    assert f"{path}: " in complaint(path)
 
 
 def test_a_named_pipe_is_read(tmp_path):
@@ -186,8 +196,7 @@ def test_text_is_told_from_audio(tmp_path):
 
 @pytest.mark.parametrize("ending", FORMATS)
 @pytest.mark.parametrize("share", [0.97, 0.6, 0.02])
-def test_a_cut_file_is_refused(tmp_path, monkeypatch, ending, share):
-    monkeypatch.setenv("PATH", "")  # an ffmpeg, if any, is not to be asked
+def test_a_cut_file_is_refused(tmp_path, without_ffmpeg, ending, share):
     content = encoded(noise(8.0), ending)
     path = tmp_path / f"cut.{ending}"
     path.write_bytes(content[: int(len(content) * share)])
@@ -219,8 +228,7 @@ def test_a_file_without_samples_is_refused():
         assert "the bytes given" in complaint(encoded(noise(0), ending))
 
 
-def test_without_ffmpeg_the_message_names_it(monkeypatch):
-    monkeypatch.setenv("PATH", "")
+def test_without_ffmpeg_the_message_names_it(without_ffmpeg):
     assert "ffmpeg" in complaint(b"\0\0\0\x20ftypM4A " + bytes(range(256)) * 9)
 
 
@@ -252,13 +260,39 @@ def test_ffmpeg_decodes_what_libsndfile_cannot(tmp_path, monkeypatch):
     assert complaint(path).endswith("File ended prematurely")
 
 
-def test_16_khz_files_do_not_wait_for_librosa():
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@pytest.mark.parametrize("name", ["tone.m4a", "tone.mka", "tone.webm", "flac.raw"])
+def test_an_installed_ffmpeg_decodes_other_formats(tmp_path, name):
+    path, source = tmp_path / name, tmp_path / "flac.wav"
+    source.write_bytes(encoded(tone(), "flac"))
+    if name.startswith("tone"):
+        subprocess.run(["ffmpeg", "-v", "error", "-i", source, path], check=True)
+    else:
+        source.rename(path)
+    for given in (path, path.read_bytes()):
+        waveform = read(given)
+        assert waveform.duration == pytest.approx(1.0, abs=0.1)
+        assert loudest_hertz(waveform) == pytest.approx(440, abs=3)
+    assert "the bytes given: " in complaint(given[: len(given) // 2])
+
+
+def test_reading_imports_neither_librosa_nor_scipy_nor_torch():
     script = (
         "import sys, numpy; from asr.audio.read import read;"
-        "read(numpy.zeros(9), 16000); print('librosa' in sys.modules or 'torch' in sys.modules)"
+        "read(numpy.ones(999), 44100); print({'librosa', 'scipy', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "False", done.stderr
+    assert done.stdout.strip() == "set()", done.stderr
+
+
+@pytest.mark.parametrize("rate", [1000, 8000, 11_025, 22_050, 44_100, 48_000, 96_000, 768_000])
+def test_resampling_is_that_of_librosa(rate):
+    librosa = pytest.importorskip("librosa")
+    random = np.random.default_rng(0)
+    for size in (1, 2, 999, rate, 2 * rate + 7):
+        samples = random.uniform(-1, 1, size).astype("f4")
+        wanted = librosa.resample(samples, orig_sr=rate, target_sr=16_000, res_type="soxr_hq")
+        assert np.array_equal(read(samples, rate).samples, wanted)
 
 
 def test_duration_is_in_seconds():

@@ -184,7 +184,7 @@ def test_files_that_are_no_manifest(tmp_path: Path, content: bytes) -> None:
 
 def test_absent_manifests_and_folders_are_user_errors(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.jsonl", tmp_path):
-        with pytest.raises(UserError, match="cannot read"):
+        with pytest.raises(UserError, match="cannot be read"):
             read_manifest(path)
 
 

@@ -77,7 +77,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     for number, damage in enumerate((b"no gzip", gzip.compress(b"a\tb\n" * 99)[:-12])):
         damaged = tmp_path / f"{number}.gz"
         damaged.write_bytes(damage)
-        with pytest.raises(UserError, match="cannot read"):
+        with pytest.raises(UserError, match="cannot be read"):
             read_pairs(damaged)
 
 

@@ -1,28 +1,21 @@
-"""Lines of text, plain and packed."""
+"""Text for language models: normalised lines, or the transcripts of a manifest."""
 
 import gzip
-import lzma
+from pathlib import Path
 
-import pytest
+from asr.corpora.manifest import read_manifest
+from asr.corpora.text import read_texts
 
-from asr.corpora.text import read_lines
-from asr.errors import UserError
-
-TEXT = "Hello, World!\n\nid-1\twritten\tDon't\n***\n"
+MANIFEST = Path(__file__).parents[2] / "data" / "speech" / "manifest.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("name", "opener"), [("a.txt", open), ("a.gz", gzip.open), ("a.xz", lzma.open)]
-)
-def test_lines_are_normalised_and_the_last_column_counts(tmp_path, name, opener):
-    with opener(tmp_path / name, "wt", encoding="utf-8") as file:
-        file.write(TEXT)
-    assert read_lines(tmp_path / name) == ["hello world", "don't"]
+def test_lines_are_normalised_and_the_last_column_counts(tmp_path):
+    text = "Hello, World!\n\nid-1\twritten\tDon't\r\n***\n"
+    (tmp_path / "a.txt").write_text(text)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("a.txt", "a.gz"):
+        assert read_texts(tmp_path / name) == ["hello world", "don't"]
 
 
-@pytest.mark.parametrize("name", ["missing.txt", "bad.gz", "bad.xz", "bad.txt"])
-def test_what_is_no_text_is_one_line(tmp_path, name):
-    if not name.startswith("missing"):
-        (tmp_path / name).write_bytes(b"\xff\xfe\xff no text")
-    with pytest.raises(UserError, match=f"{name}: cannot be read as text"):
-        read_lines(tmp_path / name)
+def test_a_manifest_gives_its_transcripts():
+    assert read_texts(MANIFEST) == [each.text for each in read_manifest(MANIFEST)]

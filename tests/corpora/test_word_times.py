@@ -25,7 +25,7 @@ def test_lines_are_read_packed_or_not(tmp_path, name):
 )
 def test_another_line_is_named(tmp_path, line):
     (tmp_path / "times.jsonl").write_text(f'{{"id": "b", "words": []}}\n{line}\n')
-    with pytest.raises(UserError, match=r"times\.jsonl, line 2: wanted"):
+    with pytest.raises(UserError, match=r"times\.jsonl:2: wanted"):
         read_word_times(tmp_path / "times.jsonl")
 
 

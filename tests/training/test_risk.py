@@ -8,6 +8,7 @@ from test_translation import task
 from torch import Tensor
 
 from asr.attention import Annotations
+from asr.corpora.collate import unpad
 from asr.errors import UserError
 from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import AttentionSettings, DecoderSettings, TextualSettings
@@ -16,7 +17,6 @@ from asr.search.hypothesis import Hypothesis
 from asr.text.vocabulary import EOS
 from asr.training.config import LossSettings
 from asr.training.losses.risk import expected_errors, weigh
-from asr.training.losses.sequences import unpad
 
 BEAM = 3
 LIMITS = torch.tensor([4, 6])

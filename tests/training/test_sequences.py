@@ -1,18 +1,18 @@
-"""Targets shifted and padded, and scheduled sampling."""
+"""Targets shifted, and scheduled sampling."""
 
 import pytest
 import torch
 from torch.nn import functional
 
 from asr.attention import AdditiveAttention, Annotations
+from asr.corpora.collate import pad_tokens
 from asr.models.decoder import Decoder
 from asr.training.config import LossSettings
-from asr.training.losses.sequences import PADDING, decode_with_sampling, pad, sequence_loss, shift
+from asr.training.losses.sequences import PADDING, decode_with_sampling, sequence_loss, shift
 
 
-def test_pad_and_shift():
-    tokens, lengths = pad([[5, 6, 7], [8], []])
-    assert tokens.tolist() == [[5, 6, 7], [8, 0, 0], [0, 0, 0]]
+def test_targets_are_shifted():
+    tokens, lengths = map(torch.from_numpy, pad_tokens([[5, 6, 7], [8], []]))
     previous, expected = shift(tokens, lengths)
     assert previous.tolist() == [[1, 5, 6, 7], [1, 8, 0, 0], [1, 0, 0, 0]]
     assert expected.tolist() == [

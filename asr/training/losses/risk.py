@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from asr.attention.contract import Memory
+from asr.corpora.collate import pad_tokens
 from asr.models.decoder import Decoder
 from asr.models.seq2seq import SpeechModel, TranslationModel
 from asr.search.beam import beam_search
 from asr.search.hypothesis import Hypothesis, take
 from asr.search.options import BeamSettings
-from asr.training.losses.sequences import PADDING, pad, shift, token_loss
+from asr.training.losses.sequences import PADDING, shift, token_loss
 
 Cost = Callable[[list[int], list[int]], float]  # reference, hypothesis → errors
 
@@ -81,7 +82,9 @@ def weigh(found: Sequence[Sequence[Hypothesis]], wanted: Sequence[list[int]], co
 def _weighted_sum(decoder: Decoder, memory: Memory, texts: Texts) -> Tensor:
     """Return Σ_k weight_k · cross-entropy_k in nats."""
     device = memory.values.device
-    previous, expected = shift(*(each.to(device) for each in pad(texts.tokens)))
+    previous, expected = shift(
+        *(torch.from_numpy(each).to(device) for each in pad_tokens(texts.tokens))
+    )
     output = decoder(previous, take(memory, texts.utterances.to(device)))
     mean = token_loss(output, expected, weights=texts.weights.to(device)).loss
     return mean * (expected != PADDING).sum()

@@ -1,8 +1,6 @@
-"""Targets as padded tensors, and the part of the loss that speech and text share."""
+"""Targets for teacher forcing, and the part of the loss that speech and text share."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -10,25 +8,11 @@ from torch import Tensor
 from asr.attention import penalties
 from asr.attention.contract import Memory
 from asr.models.decoder import Decoder, DecoderOutput
-from asr.text.vocabulary import BLANK, EOS
+from asr.text.vocabulary import EOS
 from asr.training.config import LossSettings
 from asr.training.losses.cross_entropy import Outcome, cross_entropy
 
 PADDING = -100  # a target that no loss counts
-
-
-def pad(sequences: Sequence[Sequence[int]], value: int = BLANK) -> tuple[Tensor, Tensor]:
-    """Pad token sequences to (B, U) and return their lengths (B,)."""
-    lengths = torch.tensor([len(each) for each in sequences])
-    padded = torch.full((len(sequences), max(1, int(lengths.max()))), value)
-    for row, each in zip(padded, sequences, strict=True):
-        row[: len(each)] = torch.tensor(each, dtype=torch.long)
-    return padded, lengths
-
-
-def unpad(tokens: Tensor, lengths: Tensor) -> list[list[int]]:
-    """Take padded tokens (B, U) of lengths (B,) apart again."""
-    return [row[:length] for row, length in zip(tokens.tolist(), lengths.tolist(), strict=True)]
 
 
 def shift(targets: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

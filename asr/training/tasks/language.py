@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from asr.corpora.collate import pad_tokens
 from asr.corpora.manifest import read_manifest, select
 from asr.corpora.text import read_texts
 from asr.errors import UserError
@@ -24,7 +25,6 @@ from asr.training.config import LanguageConfig, LanguageDataSettings
 from asr.training.device import choose_device, products
 from asr.training.journal import tell
 from asr.training.loop import Losses, Validation
-from asr.training.losses.sequences import pad
 
 VALIDATION_TEXTS = 64  # scored at once
 
@@ -108,7 +108,8 @@ class LanguageTask:
         """Score the dev texts; the figure is the perplexity of a word, all unknown ones as one."""
         total, count = 0.0, 0
         for at in range(0, len(self.dev), VALIDATION_TEXTS):
-            padded, lengths = pad(self.dev[at : at + VALIDATION_TEXTS])
+            some = pad_tokens(self.dev[at : at + VALIDATION_TEXTS])
+            padded, lengths = map(torch.from_numpy, some)
             words, targets = (each.to(self.device) for each in _windows(padded))
             inside = torch.arange(padded.size(1)) < lengths[:, None]
             losses = self.model(words, targets).detach().cpu()

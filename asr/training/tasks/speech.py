@@ -13,6 +13,7 @@ from asr.attention.masks import pool_mask, restrict
 from asr.attention.penalties import entropy
 from asr.audio import augment
 from asr.audio.read import SAMPLE_RATE
+from asr.corpora.collate import unpad
 from asr.errors import UserError
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.seq2seq import build_speech_model
@@ -26,7 +27,7 @@ from asr.training.config import SpeechConfig
 from asr.training.device import choose_device, products
 from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
-from asr.training.losses.sequences import PADDING, decode_with_sampling, sequence_loss, shift, unpad
+from asr.training.losses.sequences import PADDING, decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
 
 WHOLE = 1000.0  # WER counts first; CER, at most a few hundred per cent, decides between equals

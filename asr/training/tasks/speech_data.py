@@ -17,6 +17,8 @@ from asr.audio import augment
 from asr.audio.features import LogMel, Normalizer
 from asr.audio.read import SAMPLE_RATE, read
 from asr.audio.speech import speech_mask
+from asr.corpora.batching import batch_by_length, plan_batches, repeat
+from asr.corpora.collate import pad_masks, pad_samples, pad_tokens
 from asr.corpora.manifest import (
     ROOM,
     Utterance,
@@ -27,10 +29,9 @@ from asr.corpora.manifest import (
 )
 from asr.errors import UserError
 from asr.text.vocabulary import Vocabulary
-from asr.training.batches import AudioStore, plan_batches, repeat
 from asr.training.config import SpeechConfig
 from asr.training.journal import tell
-from asr.training.losses.sequences import pad
+from asr.training.loading import AudioStore
 
 STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
 VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
@@ -139,18 +140,11 @@ class SpeechData:
 
     def dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
         """Yield the dev utterances, from short to long, with their audio as it is."""
-        start = 0
-        while start < len(self.dev):
-            stop = start + 1
-            while stop < len(self.dev) and (
-                self.dev[stop].duration * (stop + 1 - start) <= VALIDATION_SECONDS
-            ):
-                stop += 1
-            utterances = self.dev[start:stop]
+        for batch in batch_by_length([each.duration for each in self.dev], VALIDATION_SECONDS):
+            utterances = [self.dev[index] for index in batch]
             heard = [self.store[each.audio] for each in utterances]
             tokens = [self.vocabulary.encode(each.text) for each in utterances]
             yield utterances, self._collate(heard, tokens, seed=0)
-            start = stop
 
     def _read_training(
         self, data: Path, config_folder: Path
@@ -224,19 +218,11 @@ class SpeechData:
     def _collate(
         self, heard: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]], seed: int
     ) -> SpeechBatch:
-        longest = max(len(each) for each in heard)
-        samples = torch.zeros(len(heard), longest)
-        for row, each in zip(samples, heard, strict=True):
-            row[: len(each)] = torch.from_numpy(each)
-        lengths = torch.tensor([len(each) for each in heard])
-        padded, token_lengths = pad(tokens)
+        samples, lengths = map(torch.from_numpy, pad_samples(heard))
+        padded, token_lengths = map(torch.from_numpy, pad_tokens(tokens))
         speech = None
         if self.config.model.attention.silence_mask:
-            frames = int(self.features.frame_lengths(lengths).max())
-            speech = torch.zeros(len(heard), frames, dtype=torch.bool)
-            for row, each in zip(speech, heard, strict=True):
-                mask = speech_mask(each)
-                row[: len(mask)] = torch.from_numpy(mask)
+            speech = torch.from_numpy(pad_masks([speech_mask(each) for each in heard]).values)
         return SpeechBatch(samples, lengths, padded, token_lengths, speech, seed)
 
 

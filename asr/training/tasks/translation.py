@@ -11,6 +11,7 @@ import torch
 from asr.alignment.links import merge_words
 from asr.attention.contract import Memory
 from asr.attention.penalties import entropy
+from asr.corpora.collate import unpad
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.seq2seq import build_translation_model
@@ -25,7 +26,7 @@ from asr.training.device import choose_device, products
 from asr.training.journal import tell
 from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
-from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift, unpad
+from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.translation_data import TextBatch, TranslationData
 
 VALIDATION_SENTENCES: Final = 128  # decoded at once

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from asr.corpora.batching import plan_batches
+from asr.corpora.collate import pad_tokens
 from asr.corpora.pairs import (
     Pair,
     gather,
@@ -26,10 +29,8 @@ from asr.corpora.pairs import (
 from asr.corpora.variants import exchange, join, rename, spoken
 from asr.errors import UserError
 from asr.text.vocabulary import EOS, Vocabulary
-from asr.training.batches import plan_batches
 from asr.training.config import PairDataSettings, TranslationConfig
 from asr.training.journal import tell
-from asr.training.losses.sequences import pad
 
 
 class TextBatch(NamedTuple):
@@ -156,9 +157,9 @@ class TranslationData:
             examples = [self._sampled(self.pairs[index], random) for index in indices]
         else:
             examples = [self.examples[index] for index in indices]
-        source = pad([example.source for example in examples])
-        target = pad([example.target for example in examples])
-        return TextBatch(*source, *target)
+        source = pad_tokens([example.source for example in examples])
+        target = pad_tokens([example.target for example in examples])
+        return TextBatch(*map(torch.from_numpy, (*source, *target)))
 
     def _sampled(self, pair: Pair, random: np.random.Generator) -> Example:
         dropout = self.config.data.subword_dropout

@@ -1,4 +1,4 @@
-"""Which examples go into which batch, and audio that is read once and kept."""
+"""Audio that is read once and cached, and batches that are made ahead of their use."""
 
 from __future__ import annotations
 
@@ -14,47 +14,9 @@ from numpy.typing import NDArray
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
-JITTER = 0.1  # lengths are sorted with so much noise, so that batches differ between epochs
-
-
-def repeat(times: float, count: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Return indices of `count` examples, each `times` times: the fraction drawn by chance."""
-    whole, fraction = divmod(times, 1.0)
-    drawn = np.flatnonzero(random.random(count) < fraction)
-    return np.concatenate([np.tile(np.arange(count), int(whole)), drawn]).astype(np.int64)
-
-
-def plan_batches(
-    lengths: Sequence[float],
-    size: float,
-    most: int,
-    random: np.random.Generator,
-    short_first: bool = False,
-) -> list[list[int]]:
-    """Gather examples of like length so that the padded total of a batch stays below `size`.
-
-    lengths: one an example, in the unit of `size`. A single example longer than `size` makes
-        a batch of its own. Returns lists of indices, in random order or from short to long.
-    """
-    noisy = np.asarray(lengths) * random.uniform(1 - JITTER, 1 + JITTER, len(lengths))
-    batches: list[list[int]] = []
-    batch: list[int] = []
-    longest = 0.0
-    for index in np.argsort(noisy, kind="stable").tolist():
-        longest = max(longest, lengths[index])
-        if batch and (longest * (len(batch) + 1) > size or len(batch) == most):
-            batches.append(batch)
-            batch, longest = [], lengths[index]
-        batch.append(index)
-    if batch:
-        batches.append(batch)
-    if not short_first:
-        random.shuffle(batches)
-    return batches
-
 
 class AudioStore:
-    """Reads audio files, and keeps them as 16-bit samples up to a number of bytes."""
+    """Reads audio files, and caches them as 16-bit samples up to a number of bytes."""
 
     def __init__(self, gigabytes: float, read: Callable[[Path], NDArray[np.float32]]) -> None:
         self._left = int(gigabytes * 1e9)
@@ -70,15 +32,15 @@ class AudioStore:
         if 2 * len(samples) <= self._left:
             self._left -= 2 * len(samples)
             self._kept[path] = np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
-            return self[path]  # what is kept, so that the first epoch hears what later ones do
+            return self[path]  # as cached, so that all epochs get the same samples
         return samples
 
 
 def prefetch(items: Sequence[Item], make: Callable[[Item], Made], ahead: int = 4) -> Iterator[Made]:
-    """Yield make(item) in order, made in a thread up to `ahead` items early.
+    """Yield make(item) in order, made by a thread up to `ahead` items in advance.
 
-    An error in `make` is raised at its item's turn. The thread has ended when the generator is
-    closed: one that is still in torch when Python exits aborts the whole process.
+    An error in `make` is raised at its item's turn. Closing the generator waits for the thread to
+    end: one that is still in torch when Python exits aborts the whole process.
     """
     queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=ahead)
     stopped = threading.Event()

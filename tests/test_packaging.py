@@ -1,0 +1,71 @@
+"""What is installed, and what goes into an sdist and a wheel."""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+REPOSITORY = {".gitignore"}  # what only a checkout has
+
+
+def build(kind: str, checkout: Path, folder: Path) -> Path:
+    """Make an "sdist" or a "wheel" by the backend that pip calls."""
+    code = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
+    command = [sys.executable, "-c", code, folder]
+    subprocess.run(command, cwd=checkout, check=True, capture_output=True)
+    (made,) = folder.iterdir()
+    return made
+
+
+def tracked(*folders: str) -> set[str]:
+    """Return the files of the repository; skip the test in what is no checkout of it."""
+    listed = subprocess.run(
+        ["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a checkout")
+    return {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()} - REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an unpacked sdist."""
+    pytest.importorskip("setuptools", "77")
+    folder, clean = tmp_path_factory.mktemp("sdist"), tmp_path_factory.mktemp("clean")
+    for name in tracked():  # a checkout that was built from before remembers what it held
+        (clean / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, clean / name)
+    with tarfile.open(build("sdist", clean, folder)) as archive:
+        archive.extractall(folder, filter="data")
+    (unpacked,) = (each for each in folder.iterdir() if each.is_dir())
+    return unpacked
+
+
+def test_a_folder_of_the_same_name_hides_nothing(tmp_path: Path) -> None:
+    """As in the folder above the checkout, whose name may be asr."""
+    (tmp_path / "asr").mkdir()
+    code = "import asr; asr.load; print(asr.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_sdist_holds_the_checkout(sdist: Path) -> None:
+    held = {path.relative_to(sdist).as_posix() for path in sdist.rglob("*") if path.is_file()}
+    assert not tracked() - held
+    assert not {name for name in held if "__pycache__" in name or name.startswith("runs/")}
+
+
+def test_a_wheel_made_of_an_sdist_holds_the_package_and_its_models_alone(
+    sdist: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(build("wheel", sdist, tmp_path)) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert {"asr/py.typed", "asr/pretrained/english/model.safetensors"} <= held
+    assert held == tracked("asr")

@@ -1,0 +1,48 @@
+"""Audio is read once, and batches are made in advance."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asr.training.loading import AudioStore, prefetch
+
+
+def test_store_reads_what_fits_once_and_gives_the_same_each_time():
+    reads = []
+
+    def read(path):
+        reads.append(path)
+        return np.linspace(-1, 1, 100, dtype=np.float32)
+
+    store = AudioStore(gigabytes=250e-9, read=read)  # room for one
+    first, again = store[Path("a")], store[Path("a")]
+    assert np.array_equal(first, again) and np.abs(first - np.linspace(-1, 1, 100)).max() < 1e-4
+    store[Path("b")], store[Path("b")]
+    assert reads == [Path("a"), Path("b"), Path("b")]
+
+
+def test_prefetch_keeps_the_order_and_raises_at_the_item_s_turn():
+    def make(item):
+        if item == 3:
+            raise RuntimeError("three")
+        return item * 10
+
+    made = prefetch(range(6), make)
+    assert [next(made), next(made), next(made)] == [0, 10, 20]
+    with pytest.raises(RuntimeError, match="three"):
+        next(made)
+
+
+def test_prefetch_leaves_no_thread_behind_when_its_user_stops():
+    def make(item):
+        time.sleep(0.2)  # so that the thread is in it when the user stops
+        return item
+
+    before = threading.active_count()
+    made = prefetch(range(1000), make)
+    next(made)
+    made.close()
+    assert threading.active_count() == before
