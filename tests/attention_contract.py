@@ -6,6 +6,7 @@ from asr.attention import Alignment, Annotations
 from asr.attention.build import build_attention
 from asr.attention.normalizers import build_normalizer
 from asr.models.decoder import Decoder
+from asr.models.settings import DecoderSettings
 
 SIZE = 8  # of queries, annotations and keys: dot attention wants one size for the first two
 LENGTH = 11
@@ -103,7 +104,8 @@ def check_low_precision(attention):
 
 def check_decoder(attention):
     """Teacher forcing over all steps equals the steps one by one."""
-    decoder = Decoder(attention, 9, SIZE, 4, SIZE, 3, 0.0).double().eval()
+    settings = DecoderSettings(4, SIZE, 3, dropout=0.0)
+    decoder = Decoder(attention, 9, SIZE, settings).double().eval()
     memory = decoder.prepare(given())
     tokens = torch.tensor([[1, 3, 4, 8], [1, 5, 5, 1], [1, 0, 2, 7], [1, 6, 6, 6]])
     output, state = decoder(tokens, memory), decoder.start(memory)

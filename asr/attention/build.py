@@ -27,8 +27,8 @@ def build_attention(
         so that options of one kind may stay where the kind is changed.
 
     Raises:
-        ValueError: no such kind, values that a constructor refuses, several heads of what does
-            not ask a query, or a normaliser or window for what has no energies.
+        ValueError: no such kind, values that a constructor refuses, several heads of a mechanism
+            without a query, or a normaliser or window for what has no energies.
     """
     if heads == 1:
         if key_value_heads not in (None, 1):

@@ -1,4 +1,4 @@
-"""What every attention mechanism takes and gives.
+"""The interface of every attention mechanism: its inputs and outputs.
 
 Letters: B utterances, T annotations of each, N queries (hypotheses) per utterance,
 E size of an annotation, H size of a query, A size of a key.
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class Annotations(NamedTuple):
-    """What an encoder says of its input, one vector per place.
+    """The output of an encoder, one vector per place of its input.
 
     values: (B, T, E).
     mask: (B, T) bool, True where there is something to attend to.
@@ -27,10 +27,10 @@ class Annotations(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Annotations with the keys made of them: prepared once per utterance, never per step.
+    """Annotations with their keys: computed once per utterance, never per step.
 
-    values: (B, T, E). mask: (B, T) bool. keys: (B, T, A), or whatever else the mechanism makes
-        of the annotations, utterances first: only itself reads them.
+    values: (B, T, E). mask: (B, T) bool. keys: (B, T, A), or whatever else the mechanism computes
+        from the annotations, utterances first; only the mechanism reads them.
     """
 
     values: Tensor
@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """What the next step may know of where the steps before it looked.
+    """The attention of the steps so far, as far as the next step may use it.
 
     weights: (B, N, T), those of the last step; each row sums to 1 (to 0 before the first step
         and where nothing may be attended to).
@@ -50,7 +50,7 @@ class Alignment(NamedTuple):
     cumulative: Tensor
 
     def advance(self, weights: Tensor) -> Alignment:
-        """Return the alignment after one more step that looked with `weights` (B, N, T)."""
+        """Return the alignment after one more step with these `weights` (B, N, T)."""
         return Alignment(weights, self.cumulative + weights)
 
 
@@ -58,7 +58,7 @@ class Attention(nn.Module):
     """Base of all mechanisms. It holds parameters, never an utterance: all state is passed."""
 
     def prepare(self, annotations: Annotations) -> Memory:
-        """Make the keys: annotations (B, T, E) → memory with keys (B, T, A)."""
+        """Compute the keys: annotations (B, T, E) → memory with keys (B, T, A)."""
         raise NotImplementedError  # every mechanism has its own
 
     def start(self, memory: Memory, hypotheses: int = 1) -> Alignment:

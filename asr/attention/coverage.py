@@ -1,4 +1,4 @@
-"""Additive attention that sees how much each place was looked at already."""
+"""Additive attention with coverage: the energies depend on the past weights of each place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class CoverageAttention(EnergyAttention):
     """e_j = vᵀ tanh(W s + U h_j + b + c_j u), c_j the sum of the weights of all steps so far.
 
     Source: See, Liu and Manning 2017, eq. (11); Tu et al. 2016, eq. (6), with fertility 1.
-    Additive attention with location features sees the neighbours' past too. u begins as 0, so that
-    training begins with additive attention: sums that grow from step to step would upset it.
+    Location features also take the past of neighbouring places. u starts at 0, so that training
+    starts as additive attention: sums that grow from step to step make the start unstable.
     """
 
     def __init__(

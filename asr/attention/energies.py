@@ -1,4 +1,4 @@
-"""What all mechanisms share whose weights come from one energy a place."""
+"""The base of all mechanisms that compute one energy per place."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from asr.attention.normalizers import SOFTMAX, Normalizer
 
 
 class EnergyAttention(Attention):
-    """Energies → window → weights → context. A mechanism says how it makes keys and energies."""
+    """Energies → window → weights → context. A mechanism defines keys and energies."""
 
     def __init__(self, normalizer: Normalizer = SOFTMAX, window: Window | None = None) -> None:
         """Keep what turns energies into weights.
 
         normalizer: one of `asr.attention.normalizers`.
-        window: where to look around the last alignment; None looks everywhere.
+        window: limits attention to places around the last alignment; None allows all.
         """
         super().__init__()
         self.normalizer = normalizer

@@ -1,4 +1,4 @@
-"""Local attention that says itself where to look (Luong et al. 2015, "local-p")."""
+"""Local attention around a predicted position (Luong et al. 2015, "local-p")."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LocalAttention(EnergyAttention):
     ) -> None:
         """Make the mechanism.
 
-        local_reach: D, how many annotations it looks at on either side of p.
+        local_reach: D, the reach in annotations on either side of p.
         attention_size: that of v. normalizer, window: see `EnergyAttention`.
         """
         super().__init__(normalizer, window)

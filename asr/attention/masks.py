@@ -1,4 +1,4 @@
-"""Where attention may look: padding, silence, and a window around the last alignment.
+"""Masks of attention: padding, silence, and a window around the last alignment.
 
 Padding and silence are known before decoding, so they live in the annotations' mask.
 The window (the "location mask") moves with every step, so it is made from the last alignment.
@@ -23,7 +23,7 @@ def restrict(annotations: Annotations, allowed: Tensor) -> Annotations:
 
 
 def pool_mask(mask: Tensor, reduction: int) -> Tensor:
-    """Bring a mask of input frames (B, F) to annotations (B, ⌈F / reduction⌉).
+    """Pool a mask of input frames (B, F) to annotations (B, ⌈F / reduction⌉).
 
     An annotation is allowed if any frame it covers is.
     """
@@ -47,7 +47,7 @@ def median_position(weights: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Window:
-    """A window around where the last step looked.
+    """A window around the position that the last step attended to.
 
     back, ahead: how many annotations it reaches behind and in front of its centre.
     soft: False forbids all outside; True lowers the energies smoothly instead, by
@@ -55,8 +55,8 @@ class Window:
         in front of the centre, so that little is left two deviations away.
     centre: "expectation" or "median" of the last weights. The median does not move when a
         little weight falls far away; the expectation does.
-    stride: besides the window, every stride-th place from the first on stays as it is: a grid
-        that keeps the far away in sight, as in the fixed pattern of Child et al. 2019,
+    stride: every stride-th place from the first on stays allowed outside the window: a grid
+        of distant places, as in the fixed pattern of Child et al. 2019,
         section 4.3. 0 leaves it out.
     """
 
@@ -91,7 +91,7 @@ class Window:
 
         Before the first step the window stands at the first annotation. A hard window that
         holds no allowed place (a long silence that is masked) is opened for that step,
-        since attention that can look nowhere would say nothing of the rest.
+        since no context can be computed without an allowed place.
         """
         distance = self.distances(previous)
         if self.stride:

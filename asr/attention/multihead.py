@@ -9,14 +9,14 @@ from asr.attention.contract import Alignment, Annotations, Attention, Memory
 
 
 class MultiHeadAttention(Attention):
-    """O [c_1; …; c_M], c_m the context of a mechanism that sees Q_m s, K_m h_j and V_m h_j.
+    """O [c_1; …; c_M], c_m the context of a mechanism applied to Q_m s, K_m h_j and V_m h_j.
 
-    The heads of one utterance are to the mechanism what utterances of a batch are, and query
-    heads that share keys and values are what hypotheses are; so all heads are one call of it.
+    To the mechanism the heads of one utterance are utterances of a batch, and query heads that
+    share keys and values are hypotheses, so that all heads take one call.
     They have Q_m, K_m and V_m of their own and share the mechanism's parameters.
 
-    The weights handed on are the mean over the heads, and so is the past that each head sees:
-    a window stands at the same place for all, and the state of a hypothesis does not grow.
+    The returned weights are the mean over the heads, and so is the past that each head takes:
+    a window has the same position for all, and the state of a hypothesis does not grow.
     Source: Vaswani et al. 2017, section 3.2.2; shared keys and values: Shazeer 2019
     (multi-query), Ainslie et al. 2023 (grouped-query).
     """
@@ -49,8 +49,8 @@ class MultiHeadAttention(Attention):
         self.key = nn.Linear(annotation_size, shared * head_size, bias=False)
         self.value = nn.Linear(annotation_size, shared * head_size, bias=False)
         self.output = nn.Linear(heads * head_size, annotation_size, bias=False)
-        # Torch's own beginning would shrink what goes through two of them to a third, and what a
-        # head is asked with likewise: its weights would stay flat for long.
+        # Torch's default initialisation would shrink queries, and values through two layers, to a
+        # third: the attention weights would stay flat for long.
         for layer in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(layer.weight)
 
@@ -97,6 +97,6 @@ class MultiHeadAttention(Attention):
         return split
 
     def _to_heads(self, past: Tensor, group: int) -> Tensor:
-        """Show the past of each hypothesis to all its heads: (B, N, T) → (B·K, N·G, T)."""
+        """Repeat the past of each hypothesis for all its heads: (B, N, T) → (B·K, N·G, T)."""
         shown = past[:, None, :, None].expand(-1, self.key_value_heads, -1, group, -1)
         return shown.flatten(2, 3).flatten(0, 1)

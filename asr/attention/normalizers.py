@@ -38,7 +38,7 @@ class Normalizer:
     def __call__(self, energies: Tensor, allowed: Tensor, training: bool = False) -> Tensor:
         """Return weights in float32 at least, 0 where `allowed` is False; shapes as above.
 
-        allowed: bool, broadcastable to energies. training: whether chance may play a part.
+        allowed: bool, broadcastable to energies. training: whether `Hard` draws at random.
         """
         energies = at_least_float32(energies)
         if self.temperature != 1:
@@ -100,7 +100,7 @@ class Hard(Normalizer):
 
     The draw adds Gumbel noise of torch's own generator to the energies and takes the greatest;
     its gradient is that of the softmax of the noisy energies ("straight-through", biased). It
-    gives out no log-probability, so the unbiased gradient of REINFORCE cannot be had of it.
+    returns no log-probability, so REINFORCE cannot be used with it.
     Source: Jang, Gu and Poole 2017, section 2.2, whose τ is 1 here.
     """
 

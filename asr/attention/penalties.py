@@ -1,4 +1,4 @@
-"""What a loss may add to shape the attention. All take weights (B, U, T) and give one number.
+"""Penalties on attention weights for the loss: weights (B, U, T) → one number.
 
 steps: (B, U) bool, True for the target steps that count.
 """
@@ -31,8 +31,8 @@ def diagonality_penalty(
 
     Σ_j w_uj · (1 − exp(−(u/U − j/T)² / (2·deviation²))), with u/U and j/T the shares of the
     target and of the annotations that lie behind. lengths: (B,) annotations of each utterance.
-    Source: guided attention, Tachibana et al. 2018, eq. (2). It hurts where speech is uneven
-    or long, so it belongs to the first epochs only.
+    Source: guided attention, Tachibana et al. 2018, eq. (2). It harms uneven or long
+    speech, so use it in the first epochs only.
     """
     ends = steps.sum(1).clamp_min(1)  # (B,)
     targets = torch.arange(weights.size(1), device=weights.device) / ends[:, None]  # (B, U)
@@ -43,7 +43,7 @@ def diagonality_penalty(
 
 
 def coverage_penalty(weights: Tensor, steps: Tensor) -> Tensor:
-    """Mean weight put where earlier steps already looked: Σ_j min(w_uj, Σ_{v<u} w_vj).
+    """Mean weight on places that earlier steps attended to: Σ_j min(w_uj, Σ_{v<u} w_vj).
 
     Between 0 and 1. Source: See, Liu and Manning 2017, eq. (12).
     """

@@ -1,4 +1,4 @@
-"""Gated recurrent cells, parted into products of matrices and what the gates make of them."""
+"""Gated recurrent cells, split into matrix products and the gates' elementwise part."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ State = tuple[Tensor, ...]  # h of a GRU; h and c of an LSTM; each (B, N, H)
 
 
 def gru(new: Tensor, old: Tensor, state: State) -> State:
-    """Move a gated recurrent unit on: reset, update and candidate, in this order.
+    """Update a gated recurrent unit; gates: reset, update and candidate, in this order.
 
-    new, old: (B, N, 3H), what the inputs and what the old state bring to the gates; each may be
-    in 16 bits, the state keeps its own precision. The reset gate is applied after the product
+    new, old: (B, N, 3H), what the inputs and the old state add to the gates; each may be in 16
+    bits, the state keeps its own precision. The reset gate is applied after the product
     with the old state (as cuDNN does), which needs one product less than Cho et al. 2014.
     """
     (hidden,) = state
@@ -28,7 +28,7 @@ def gru(new: Tensor, old: Tensor, state: State) -> State:
 
 
 def lstm(new: Tensor, old: Tensor, state: State) -> State:
-    """Move a long short-term memory on: input, forget, candidate and output, in this order.
+    """Update a long short-term memory; gates: input, forget, candidate and output, in this order.
 
     new, old: (B, N, 4H), as in `gru`. Source: Hochreiter and Schmidhuber 1997, with the forget
     gate of Gers et al. 2000; no peepholes.
@@ -57,7 +57,7 @@ CELLS: Mapping[str, CellKind] = MappingProxyType(
 
 
 class Cell(nn.Module):
-    """A whole cell, for where its input is known only as the steps go on."""
+    """A whole cell, where its input is known only during the steps."""
 
     def __init__(
         self, kind: CellKind, input_size: int, state_size: int, layer_norm: bool = False
@@ -72,15 +72,15 @@ class Cell(nn.Module):
         self.state_norm = gate_norm(layer_norm, gates)
 
     def forward(self, inputs: Tensor, state: State) -> State:
-        """Read inputs (B, N, I) in a state → the next state."""
+        """Compute the next state from inputs (B, N, I) and a state."""
         new = self.input_norm(self.input_gates(inputs))
         old = self.state_norm(self.state_gates(state[0]))
         return self.kind.advance(new, old, state)
 
 
 def gate_norm(wanted: bool, size: int) -> nn.Module:
-    """Make what normalises one of the two sums that the gates take, or nothing.
+    """Build the layer norm of one of the two terms of the gates, or an identity.
 
-    Source: Ba, Kiros and Hinton 2016, in the form for an LSTM, less the norm of its c.
+    Source: Ba, Kiros and Hinton 2016, in the form for an LSTM, without the norm of its c.
     """
     return nn.LayerNorm(size) if wanted else nn.Identity()

@@ -1,4 +1,4 @@
-"""Dropout in a tenth of the time that torch's takes on a CPU."""
+"""Dropout in a tenth of the time of torch's on a CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BITS: Final = 16  # of randomness for each element
 class Dropout(nn.Dropout):
     """Torch's dropout, with masks from 16 random bits an element, four of them drawn at once.
 
-    The rate is met to 2⁻¹⁶. Source: Srivastava et al. 2014, scaled up in training as is usual.
+    The rate is met to 2⁻¹⁶. Source: Srivastava et al. 2014, scaled up in training.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ class Dropout(nn.Dropout):
 
 
 class TokenDropout(Dropout):
-    """Dropout of whole embedded tokens: a token loses all of its vector or nothing.
+    """Dropout of whole embedded tokens: the whole vector of a token is set to 0 or kept.
 
     Source: Gal and Ghahramani 2016, section 4.2 (there by type, here by place).
     """

@@ -1,4 +1,4 @@
-"""What a decoder begins with: the path from the encoder to its first state, or none."""
+"""The decoder's first state: computed from the annotations, or zero."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mean(memory: Memory) -> Tensor:
 
 
 class LearntState(nn.Linear):
-    """s_0 = tanh(W_s x + b), x one vector made of the annotations.
+    """s_0 = tanh(W_s x + b), x a summary vector of the annotations.
 
     Source: x = h⃖_1 in Bahdanau et al. 2015, appendix A.2.2; their mean in Sennrich et al. 2017,
     "Nematus", section 2.
@@ -57,7 +57,7 @@ SUMMARIES: Mapping[str, Callable[[Memory], Tensor]] = MappingProxyType(
 
 
 def initial_state(kind: str, annotation_size: int, size: int) -> LearntState | ZeroState:
-    """Make the part that gives the first state.
+    """Build the module that computes the first state.
 
     Raises:
         UserError: a kind that is neither in `SUMMARIES` nor "zero".

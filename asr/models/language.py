@@ -1,8 +1,9 @@
 """A recurrent language model of words: an LSTM and an adaptive softmax.
 
-Words are ids in the order of their frequency; the rarer ones have a softmax of their own, of
-smaller vectors, behind a gate in the first one. Sources: Mikolov et al. 2010, "Recurrent neural
-network based language model"; Grave et al. 2017, "Efficient softmax approximation for GPUs".
+Words are ids in the order of their frequency; the rarer ones have softmaxes of their own, with
+smaller vectors, weighted by an entry of the first one. Sources: Mikolov et al. 2010, "Recurrent
+neural network based language model"; Grave et al. 2017, "Efficient softmax approximation for
+GPUs".
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from asr.models.settings import LanguageSettings
 
 
 class LanguageState(NamedTuple):
-    """Where n texts stand: the LSTM's output and cell, both (n, H)."""
+    """The state of n texts: the LSTM's output and cell, both (n, H)."""
 
     output: Tensor
     cell: Tensor
@@ -37,7 +38,7 @@ class RecurrentLanguageModel(nn.Module):
         cutoffs: Sequence[int],
         dropout: float = 0.0,
     ) -> None:
-        """Make the model.
+        """Build the model.
 
         words: V, the most frequent first. cutoffs: the first words have one softmax, those between
         two cutoffs one each, the i-th of vectors of P / 2^i; those not below V are left out.
@@ -63,7 +64,7 @@ class RecurrentLanguageModel(nn.Module):
         return LanguageState(zeros, zeros)
 
     def forward(self, words: Tensor, targets: Tensor) -> Tensor:
-        """Read words (B, L) and return −log p (B, L) of the targets, each the word that follows."""
+        """Return −log p (B, L) of the targets, each the word after that of words (B, L)."""
         states, _ = self.cell(self.dropout(self.embedding(words)))
         vectors = self._vectors(states).flatten(0, 1)
         wanted = targets.flatten()
@@ -79,7 +80,7 @@ class RecurrentLanguageModel(nn.Module):
         return losses.view(targets.shape)
 
     def step(self, words: Tensor, state: LanguageState) -> tuple[Tensor, LanguageState]:
-        """Read a word (n,) each; return log p (n, V) of the next ones, and the state."""
+        """Return log p (n, V) of the next word and the new state, from the last words (n,)."""
         # As `self.cell`, which for a single word takes two to ten times as long.
         (weights,) = self.cell.all_weights
         state = LanguageState(*torch.lstm_cell(self.embedding(words), state, *weights))
@@ -99,7 +100,7 @@ class RecurrentLanguageModel(nn.Module):
 
 
 def build_language_model(settings: LanguageSettings, words: int) -> RecurrentLanguageModel:
-    """Make a model of so many words from its settings."""
+    """Build a model with this vocabulary size from its settings."""
     return RecurrentLanguageModel(
         words,
         settings.embedding_size,

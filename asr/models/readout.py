@@ -13,12 +13,12 @@ from asr.errors import UserError
 
 
 def maxout(values: Tensor) -> Tensor:
-    """Keep the larger of each two neighbours: (…, 2R) → (…, R). Source: Goodfellow et al. 2013."""
+    """Take the larger of each two neighbours: (…, 2R) → (…, R). Source: Goodfellow et al. 2013."""
     larger: Tensor = values.unflatten(-1, (-1, 2)).amax(-1)
     return larger
 
 
-# name in a config → the function, and how many values it takes for each that it gives
+# name in a config → the function, and the number of inputs for each of its outputs
 ACTIVATIONS: Mapping[str, tuple[Callable[[Tensor], Tensor], int]] = MappingProxyType(
     {"maxout": (maxout, 2), "tanh": (torch.tanh, 1)}
 )
@@ -39,7 +39,7 @@ class Readout(nn.Linear):
         annotation_size: int,
         readout_size: int,
     ) -> None:
-        """Make the readout; an embedding_size or annotation_size of 0 leaves its term out.
+        """Build the readout; an embedding_size or annotation_size of 0 leaves its term out.
 
         Raises:
             UserError: a kind that is not in `ACTIVATIONS`.
@@ -53,7 +53,7 @@ class Readout(nn.Linear):
         self.takes_context = annotation_size > 0
 
     def read(self, hidden: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """Read out (B, N, R): hidden (B, N, H), embedded (B, N, M), context (B, N, E)."""
+        """Return t_i (B, N, R): hidden (B, N, H), embedded (B, N, M), context (B, N, E)."""
         given = [hidden]
         if self.takes_token:
             given.append(embedded)
@@ -63,7 +63,7 @@ class Readout(nn.Linear):
 
 
 class TiedOutput(nn.Module):
-    """The output layer whose matrix is that of the embedding: it owns nothing but the bias.
+    """An output layer that shares the matrix of the embedding; its own parameter is the bias.
 
     Source: Press and Wolf 2017; Inan et al. 2017.
     """

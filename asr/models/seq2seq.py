@@ -92,29 +92,8 @@ def build_translation_model(
 def _build_decoder(
     attention: AttentionSettings, decoder: DecoderSettings, annotation_size: int, outputs: int
 ) -> Decoder:
-    return Decoder(
-        attention=_build_attention(attention, decoder.state_size, annotation_size),
-        vocabulary_size=outputs,
-        annotation_size=annotation_size,
-        embedding_size=decoder.embedding_size,
-        state_size=decoder.state_size,
-        readout_size=decoder.readout_size,
-        dropout=decoder.dropout,
-        cell=decoder.cell,
-        layers=decoder.layers,
-        attend=decoder.attend,
-        input_feeding=decoder.input_feeding,
-        initial=decoder.initial,
-        token_to_cell=decoder.token_to_cell,
-        readout=decoder.readout,
-        readout_token=decoder.readout_token,
-        readout_context=decoder.readout_context,
-        tied=decoder.tied,
-        layer_norm=decoder.layer_norm,
-        token_dropout=decoder.token_dropout,
-        embedding_dropout=decoder.embedding_dropout,
-        readout_dropout=decoder.readout_dropout,
-    )
+    core = _build_attention(attention, decoder.state_size, annotation_size)
+    return Decoder(core, outputs, annotation_size, decoder)
 
 
 def _build_attention(

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from asr.attention.contract import Alignment, Annotations, Memory
-from asr.models.decoder import Decoder, DecoderState
+from asr.models.decoder import Decoder
+from asr.models.state import DecoderState
 
 
 class EnsembleMemory(NamedTuple):

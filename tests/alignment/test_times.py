@@ -23,6 +23,7 @@ from asr.alignment.times import (
 from asr.attention import AdditiveAttention, Annotations
 from asr.errors import UserError
 from asr.models.decoder import Decoder
+from asr.models.settings import DecoderSettings
 from asr.search import greedy
 from asr.text.vocabulary import EOS
 
@@ -227,7 +228,7 @@ def test_words_hold_the_text_in_order(text: str, seed: int) -> None:
 def test_teacher_forcing_sees_what_greedy_search_saw() -> None:
     torch.manual_seed(3)
     attention = AdditiveAttention(query_size=8, annotation_size=6, attention_size=4)
-    decoder = Decoder(attention, SIZE, 6, embedding_size=3, state_size=8, readout_size=5).eval()
+    decoder = Decoder(attention, SIZE, 6, DecoderSettings(3, 8, 5)).eval()
     memory = decoder.prepare(Annotations(torch.randn(1, 9, 6), torch.ones(1, 9, dtype=torch.bool)))
     (hypothesis,) = greedy(decoder, memory, torch.tensor([7]))
     assert hypothesis.tokens and EOS not in hypothesis.tokens

@@ -7,13 +7,15 @@ from asr.attention import AdditiveAttention, Annotations, Window
 from asr.attention.normalizers import build_normalizer
 from asr.models import decoder as decoder_module
 from asr.models.decoder import Decoder
+from asr.models.settings import DecoderSettings
 
 
 def make(location_features=0, window=None, normalizer="softmax", attend="before", **options):
     torch.manual_seed(5)
     weigh = build_normalizer(normalizer)
     attention = AdditiveAttention(5, 6, 7, location_features, 5, weigh, window)
-    return Decoder(attention, 9, 6, 4, 5, 4, 0.0, attend=attend, **options).double()
+    settings = DecoderSettings(4, 5, 4, attend=attend, dropout=0.0, **options)
+    return Decoder(attention, 9, 6, settings).double()
 
 
 def given(batch=2, length=8, short=5):

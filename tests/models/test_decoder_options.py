@@ -11,10 +11,12 @@ from asr.errors import UserError
 from asr.models import decoder as decoder_module
 from asr.models.decoder import ATTEND, Decoder
 from asr.models.initial import SUMMARIES
+from asr.models.settings import DecoderSettings
 from asr.search.beam import beam_search
 from asr.search.options import BeamSettings
 
 STATE, EMBEDDING, ANNOTATION = 5, 4, 6
+SIZES = {"embedding_size": EMBEDDING, "state_size": STATE, "readout_size": 4}
 TOKENS = torch.tensor([[1, 3, 4, 8], [1, 5, 5, 2]])
 OTHER_TOKENS = torch.tensor([[7, 6, 2, 3], [4, 0, 8, 6]])
 
@@ -22,8 +24,8 @@ OTHER_TOKENS = torch.tensor([[7, 6, 2, 3], [4, 0, 8, 6]])
 def make(**options):
     torch.manual_seed(5)
     attention = AdditiveAttention(STATE, ANNOTATION, 7)
-    settings = {"dropout": 0.0, **options}
-    return Decoder(attention, 9, ANNOTATION, EMBEDDING, STATE, 4, **settings).double()
+    settings = DecoderSettings(**{**SIZES, "dropout": 0.0, **options})
+    return Decoder(attention, 9, ANNOTATION, settings).double()
 
 
 def given(seed=6, short=3):
@@ -340,7 +342,7 @@ def test_autocast_keeps_the_state_in_full(attend):
     ],
 )
 def test_what_makes_no_decoder_is_refused_in_a_line(options, message):
-    sizes = {"embedding_size": EMBEDDING, "state_size": STATE, "readout_size": 4}
+    settings = DecoderSettings(**{**SIZES, **options})
     with pytest.raises(UserError, match=message) as error:
-        Decoder(AdditiveAttention(STATE, ANNOTATION, 7), 9, ANNOTATION, **{**sizes, **options})
+        Decoder(AdditiveAttention(STATE, ANNOTATION, 7), 9, ANNOTATION, settings)
     assert "\n" not in str(error.value)

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from asr.attention import AdditiveAttention, Alignment, Annotations, Memory
-from asr.models.decoder import Decoder, DecoderState
+from asr.models.decoder import Decoder
+from asr.models.settings import DecoderSettings
+from asr.models.state import DecoderState
 from asr.text.vocabulary import EOS
 
 
@@ -115,7 +117,7 @@ def _real(batch: int, length: int, seed: int = 0) -> tuple[Decoder, Memory]:
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
         attention = DoubleAttention(12, 8, 6, location_features=2)
-        decoder = Decoder(attention, 9, 8, embedding_size=5, state_size=12, readout_size=7)
+        decoder = Decoder(attention, 9, 8, DecoderSettings(5, 12, 7))
         decoder.double().eval()
         for name, parameter in decoder.named_parameters():
             parameter.mul_(6 if name.startswith(("output", "attention")) else 3)

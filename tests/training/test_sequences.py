@@ -7,6 +7,7 @@ from torch.nn import functional
 from asr.attention import AdditiveAttention, Annotations
 from asr.corpora.collate import pad_tokens
 from asr.models.decoder import Decoder
+from asr.models.settings import DecoderSettings
 from asr.training.config import LossSettings
 from asr.training.losses.sequences import PADDING, decode_with_sampling, sequence_loss, shift
 
@@ -24,7 +25,7 @@ def test_targets_are_shifted():
 
 def decoder_and_memory():
     torch.manual_seed(0)
-    decoder = Decoder(AdditiveAttention(5, 6, 7), 9, 6, 4, 5, 3, dropout=0.0)
+    decoder = Decoder(AdditiveAttention(5, 6, 7), 9, 6, DecoderSettings(4, 5, 3, dropout=0.0))
     memory = decoder.prepare(Annotations(torch.randn(2, 8, 6), torch.ones(2, 8, dtype=torch.bool)))
     return decoder, memory
 
