@@ -64,7 +64,9 @@ def test_links_lead_to_files(page: str) -> None:
     assert all((ROOT / file).is_file() for file in build.links(Path(page)))
 
 
-def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_leads_nowhere_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "page.md").write_text("see [this](missing.md)", "utf-8")
     monkeypatch.setattr(build, "ROOT", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"page\.md: links to missing\.md"):
