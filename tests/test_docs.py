@@ -97,6 +97,15 @@ def test_readme_keeps_the_two_commands_of_a_newcomer() -> None:
     assert (ROOT / sample).is_file()
 
 
+def test_readme_names_files_that_are_there_and_the_command_that_ci_runs() -> None:
+    readme = text_of("README.md")
+    for name in re.findall(r"(?:data|tests|recipes|asr)/[\w./-]+\w", readme):
+        assert (ROOT / name).exists(), name
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    for part in ("pip", "install -q -c constraints.txt -e '.[dev]'", "tests/check.py"):
+        assert part in readme and part in script
+
+
 @pytest.mark.parametrize(
     ("page", "code"), python_snippets(), ids=lambda each: each if each.endswith(".md") else ""
 )
