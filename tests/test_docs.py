@@ -14,6 +14,7 @@ from asr.commands.arguments import command_line
 ROOT = Path(__file__).parents[1]
 WIDEST = 120  # characters of a line, but in tables, code, and what cannot be broken
 README_LINES = 130
+GENERATED = ("docs/reference/commands.md", "docs/reference/configuration.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -26,7 +27,6 @@ def load_builder() -> ModuleType:
 
 build = load_builder()
 PAGES = [str(page) for page in build.pages()]
-GUIDES = [page for page in PAGES if page.startswith("docs/") or page == "README.md"]
 
 
 def text_of(page: str) -> str:
@@ -75,6 +75,8 @@ def test_a_link_that_leads_nowhere_is_found(
 
 @pytest.mark.parametrize("page", PAGES)
 def test_lines_are_short(page: str) -> None:
+    if page in GENERATED:
+        pytest.skip("made from the code")
     text = FENCE.sub("", text_of(page))
     long = [
         line
