@@ -4,10 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHECKS = ("ruff check .", "ruff format --check .", "mypy", "pytest -q")
+CHECKS = (
+    "-m ruff check .",
+    "-m ruff format --check .",
+    "-m mypy",
+    "docs/build.py",
+    "-m pytest -q",
+)
 
 for check in CHECKS:
-    print(f"$ {check}", flush=True)
-    status = subprocess.call([sys.executable, "-m", *check.split()], cwd=Path(__file__).parents[1])
+    print(f"$ python {check}", flush=True)
+    status = subprocess.call([sys.executable, *check.split()], cwd=Path(__file__).parents[1])
     if status:
         sys.exit(f"failed: {check}")

@@ -1,0 +1,133 @@
+"""The documentation: links lead somewhere, lines are short, and what it says to run does run."""
+
+import argparse
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from asr.commands.arguments import command_line
+
+ROOT = Path(__file__).parents[1]
+WIDEST = 120  # characters of a line, but in tables, code, and what cannot be broken
+README_LINES = 130
+GENERATED = ("docs/reference/commands.md", "docs/reference/configuration.md")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def load_builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+build = load_builder()
+PAGES = [str(page) for page in build.pages()]
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+def python_snippets() -> list[tuple[str, str]]:
+    return [
+        (page, code)
+        for page in ("README.md", "docs/quickstart.md", "docs/python.md")
+        for language, code in FENCE.findall(text_of(page))
+        if language == "python"
+    ]
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Every `asr …` of the code blocks, without comments, pipes and redirections."""
+    found = []
+    for page in PAGES:
+        for language, block in FENCE.findall(text_of(page)):
+            if language in ("", "sh"):
+                lines = block.replace("\\\n", " ").splitlines()
+                found += [(page, part) for line in lines for part in parts_of(line)]
+    return found
+
+
+def parts_of(line: str) -> list[str]:
+    line = line.split(" # ")[0].split("   #")[0]
+    parts = (part.strip() for part in re.split(r"\s(?:\||&&|<|>>?)\s", line))
+    return [part for part in parts if part.startswith("asr ")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    assert all((ROOT / file).is_file() for file in build.links(Path(page)))
+
+
+def test_a_link_that_leads_nowhere_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "page.md").write_text("see [this](missing.md)", "utf-8")
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"page\.md: links to missing\.md"):
+        list(build.links(Path("page.md")))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_are_short(page: str) -> None:
+    if page in GENERATED:
+        pytest.skip("made from the code")
+    text = FENCE.sub("", text_of(page))
+    long = [
+        line
+        for line in text.splitlines()
+        if len(line) > WIDEST and not line.lstrip().startswith(("|", "!", "<")) and " " in line
+    ]
+    assert long == []
+
+
+def test_readme_is_short() -> None:
+    assert len(text_of("README.md").splitlines()) <= README_LINES
+
+
+def test_readme_keeps_the_two_commands_of_a_newcomer() -> None:
+    blocks = [block for _, block in FENCE.findall(text_of("README.md"))]
+    setup = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e "
+    sample = "data/speech/5683-32866-0027.flac"
+    assert f"{setup}. && .venv/bin/asr transcribe {sample}\n" in blocks
+    assert f"{setup}'.[dev]' && .venv/bin/python tests/check.py\n" in blocks
+    assert (ROOT / sample).is_file()
+
+
+def test_readme_names_files_that_are_there_and_the_command_that_ci_runs() -> None:
+    readme = text_of("README.md")
+    for name in re.findall(r"(?:data|tests|recipes|asr)/[\w./-]+\w", readme):
+        assert (ROOT / name).exists(), name
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    for part in ("pip", "install -q -c constraints.txt -e '.[dev]'", "tests/check.py"):
+        assert part in readme and part in script
+
+
+@pytest.mark.parametrize(
+    ("page", "code"), python_snippets(), ids=lambda each: each if each.endswith(".md") else ""
+)
+def test_python_snippets_run(page: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, page, "exec", dont_inherit=True), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize(("page", "line"), command_lines())
+def test_command_lines_parse(page: str, line: str) -> None:
+    words = [word for word in shlex.split(line) if not word.startswith("[")]
+    if words[1].isupper() or "…" in line:
+        pytest.skip("a pattern of a command line, not one to run")
+    try:
+        given = command_line().parse_args(words[1:])
+    except SystemExit as left:
+        pytest.fail(f"{page}: {line}: exit status {left.code}")
+    assert isinstance(given, argparse.Namespace)
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    for path, text in build.reference().items():
+        assert text_of(path) == text, f"{path} is not current: run python docs/build.py --reference"
