@@ -18,9 +18,12 @@ from torch import Tensor
 from asr.attention.contract import Memory
 from asr.models.decoder import Decoder
 from asr.models.seq2seq import SpeechModel, TranslationModel
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
-from asr.search.hypothesis import Hypothesis, take
+from asr.search.contract import Integers
+from asr.search.hypothesis import Hypothesis
 from asr.search.options import BeamSettings
+from asr.search.trees import take
 from asr.training.losses.sequences import PADDING, pad, shift, token_loss
 
 Cost = Callable[[list[int], list[int]], float]  # tokens wanted, tokens of a text → its errors
@@ -39,7 +42,7 @@ def expected_errors(
     model: SpeechModel | TranslationModel,
     memory: Memory,
     remember: Callable[[], Memory],
-    limits: Tensor,
+    limits: Integers,
     wanted: Sequence[list[int]],
     cost: Cost,
     beam: int,
@@ -47,14 +50,15 @@ def expected_errors(
     """Return a number with the value and the gradient of the risk, summed over a batch.
 
     memory: of the B utterances, with gradients. remember: makes one to search in, called while
-    dropout and gradients are off. limits: (B,) long, most tokens of each text. wanted: the
+    dropout and gradients are off. limits: (B,), most tokens of each text. wanted: the
     references' tokens. beam: its size.
     """
     model.eval()
     try:
         with torch.no_grad():
             settings = BeamSettings(beam)
-            found = beam_search(model.decoder, remember(), limits, settings, best=beam)
+            decoder = TorchDecoder(model.decoder, remember())
+            found = beam_search(decoder, limits, settings, best=beam)
     finally:
         model.train()
     texts = weigh(found, wanted, cost)
