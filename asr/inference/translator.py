@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from asr.results import StopReason, Translation, WordWeights
 from asr.runtime.ensemble import Ensemble
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
+from asr.search.contract import SearchDecoder
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.options import BeamSettings
@@ -136,7 +137,7 @@ class Translator:
             for model, each in zip(self.models, annotations, strict=True)
         ]
         # A mean of one would cost half as much as a step.
-        decoder = members[0] if len(members) == 1 else Ensemble(members)
+        decoder: SearchDecoder[Any] = members[0] if len(members) == 1 else Ensemble(members)
         limits = most_target_tokens(annotations[0].mask.sum(1)).cpu().numpy()
         if search.size == 1:
             return greedy(decoder, limits, search.guard)

@@ -48,7 +48,8 @@ class WordState(NamedTuple):
     of an unknown word with this prefix. mass: of all completions.
     known: (B, N, V), probability of the words with this prefix and one more character; in the
     column of the blank, that of the prefix as a word.
-    after_word: contexts, as above, if the word ends here. ends: probability that the text ends then.
+    after_word: contexts, as above, if the word ends here. ends: probability that it ends
+    then.
     log_probs: (B, N, V).
     """
 
@@ -165,7 +166,8 @@ class WordModel:
         if len(ended):
             if self._recurrent is not None:
                 words = self._finished(node[ended])
-                recurrent[ended] = self._recurrent.after(recurrent[ended], words)
+                old = recurrent[ended].tolist()
+                recurrent[ended] = self._recurrent.after(old, words.tolist())
             spelling[ended] = self._spelling.start(1)[0]
             spelt[ended] = self._unknown_word(contexts[ended], recurrent[ended], goes_on[ended])
             mass[ended] = goes_on[ended]

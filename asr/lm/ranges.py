@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asr.lm.word_ngrams import SPECIAL_WORDS, Floats, Integers, WordNgrams
+from asr.search.contract import Booleans
 
 
 class _Table(NamedTuple):
@@ -19,7 +20,7 @@ class _Table(NamedTuple):
 
     codes: Integers
     sums: Floats
-    follow: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    follow: Booleans
     rest: Floats
 
 
@@ -41,8 +42,8 @@ class NgramRanges:
             place = table.codes // self._size
             follow = np.zeros(contexts + 1, np.bool_)
             follow[place] = True
-            explicit = np.bincount(place, weights=table.explicit, minlength=contexts)
-            self._tables.append(_Table(table.codes, _sums(table.explicit), follow, 1 - explicit))
+            rest: Floats = 1.0 - np.bincount(place, weights=table.explicit, minlength=contexts)
+            self._tables.append(_Table(table.codes, _sums(table.explicit), follow, rest))
             contexts = len(table.codes)
 
     def start(self) -> Integers:

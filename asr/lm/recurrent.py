@@ -161,7 +161,7 @@ class RecurrentWords:
         Pairs up to stops[0] are of the first context, those up to stops[1] of the second, ….
         """
         begin, end = self._places[first], self._places[after]
-        found = self._others[after] - self._others[first]
+        found: Floats = self._others[after] - self._others[first]
         for context, (start, stop) in zip(contexts, pairwise([0, *stops]), strict=True):
             sums, own = context.sums, found[start:stop]
             own *= context.unknown

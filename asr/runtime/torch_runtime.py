@@ -2,59 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, Self, TypeVar
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from asr.attention.contract import Alignment
+from asr.attention.contract import Memory
+from asr.models.decoder import Decoder, DecoderState
 from asr.search.contract import Integers, Stepped
 from asr.search.trees import take
 
 
-class MemoryTensors(Protocol):
-    """The memory of B utterances: a NamedTuple of tensors (B, …), or of such tuples."""
-
-    @property
-    def mask(self) -> Tensor:
-        """Which annotations may be attended to, (B, T) bool."""
-
-
-class StateTensors(Protocol):
-    """A decoder state: a NamedTuple of tensors (B, N, …), or of such tuples."""
-
-    @property
-    def alignment(self) -> Alignment:
-        """Attention weights of the last step, (B, N, T)."""
-
-    def select(self, index: Tensor) -> Self:
-        """Reorder hypotheses: the m-th new one is the old one index[b, m]; index (B, M)."""
-
-
-Memory = TypeVar("Memory", bound=MemoryTensors)
-MemoryIn = TypeVar("MemoryIn", bound=MemoryTensors, contravariant=True)
-State = TypeVar("State", bound=StateTensors)
-
-
-class TorchModule(Protocol[MemoryIn, State]):
-    """The part of `asr.models.decoder.Decoder` that a search runs."""
-
-    def start(self, memory: MemoryIn, /) -> State:
-        """Return the state before the first step, with N = 1."""
-
-    def step(self, token: Tensor, state: State, memory: MemoryIn, /) -> tuple[Tensor, State]:
-        """Read the last tokens (B, N) and return logits (B, N, V) of the next ones."""
-
-
-class TorchDecoder(Generic[Memory, State]):
-    """A `asr.search.contract.SearchDecoder` run by torch, on the device of the memory.
+class TorchDecoder:
+    """An `asr.search.contract.SearchDecoder` run by torch, on the device of the memory.
 
     A step sends the tokens to that device, and log-probabilities and weights back in one copy.
     """
 
-    def __init__(self, module: TorchModule[Memory, State], memory: Memory) -> None:
+    def __init__(self, module: Decoder, memory: Memory) -> None:
         """Bind a decoder in eval mode to the memory of one batch."""
         self._module = module
         self._memory = memory
@@ -66,24 +31,24 @@ class TorchDecoder(Generic[Memory, State]):
         return len(self._memory.mask)
 
     @torch.inference_mode()
-    def start(self) -> State:
+    def start(self) -> DecoderState:
         """See `SearchDecoder.start`."""
         return self._module.start(self._memory)
 
     @torch.inference_mode()
-    def step(self, tokens: Integers, state: State) -> Stepped[State]:
+    def step(self, tokens: Integers, state: DecoderState) -> Stepped[DecoderState]:
         """See `SearchDecoder.step`."""
         logits, state = self._module.step(self._tensor(tokens), state, self._memory)
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         return Stepped(*_arrays(log_probs, state.alignment.weights.float()), state)
 
     @torch.inference_mode()
-    def select(self, state: State, parents: Integers) -> State:
+    def select(self, state: DecoderState, parents: Integers) -> DecoderState:
         """See `SearchDecoder.select`."""
         return state.select(self._tensor(parents))
 
     @torch.inference_mode()
-    def take(self, state: State, rows: Integers) -> tuple[TorchDecoder[Memory, State], State]:
+    def take(self, state: DecoderState, rows: Integers) -> tuple[TorchDecoder, DecoderState]:
         """See `SearchDecoder.take`."""
         index = self._tensor(rows)
         return TorchDecoder(self._module, take(self._memory, index)), take(state, index)

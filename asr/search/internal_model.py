@@ -22,13 +22,13 @@ from asr.text.vocabulary import BLANK, EOS
 class InternalState(NamedTuple, Generic[State]):
     """The internal model after F live hypotheses of a batch, each an utterance of its own.
 
-    decoder, state: of F utterances with N = 1. index: (B, N), row of each hypothesis in them; a
+    decoder, state: of F utterances with N = 1. rows: (B, N), row of each hypothesis in them; a
     dead one has any. scores: (F, V).
     """
 
     decoder: SearchDecoder[State]
     state: State
-    index: Integers
+    rows: Integers
     scores: NDArray[np.float32]
 
 
@@ -54,13 +54,13 @@ class InternalModelScorer(Generic[State]):
 
     def scores(self, state: InternalState[State]) -> Floats:
         """See `Scorer.scores`."""
-        return state.scores[state.index]
+        return state.scores[state.rows]
 
     def advance(
         self, state: InternalState[State], parents: Integers, tokens: Integers, alive: Booleans
     ) -> InternalState[State]:
         """See `Scorer.advance`."""
-        rows = np.take_along_axis(state.index, parents, axis=1)[alive]
+        rows = np.take_along_axis(state.rows, parents, axis=1)[alive]
         decoder, own = state.decoder.take(state.state, rows)
         index = np.zeros(parents.shape, np.int64)
         index[alive] = np.arange(len(rows))
@@ -68,7 +68,7 @@ class InternalModelScorer(Generic[State]):
 
     def take(self, state: InternalState[State], rows: Integers) -> InternalState[State]:
         """See `Scorer.take`."""
-        return state._replace(index=state.index[rows])
+        return state._replace(rows=state.rows[rows])
 
     def _step(
         self, decoder: SearchDecoder[State], state: State, tokens: Integers, index: Integers

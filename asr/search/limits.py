@@ -12,7 +12,8 @@ SPARE_CHARACTERS = 5  # for very short audio
 
 def step_limits(seconds: Floats) -> Integers:
     """Return the most characters (B,) of utterances that last seconds (B,)."""
-    return np.ceil(seconds * CHARACTERS_PER_SECOND).astype(np.int64) + SPARE_CHARACTERS
+    limits: Integers = np.ceil(seconds * CHARACTERS_PER_SECOND).astype(np.int64) + SPARE_CHARACTERS
+    return limits
 
 
 def check_limits(limits: Integers, utterances: int) -> list[int]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from asr.attention import AdditiveAttention, Alignment, Annotations, Memory
 from asr.models.decoder import Decoder, DecoderState
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.text.vocabulary import EOS
 
 
@@ -136,5 +137,6 @@ def toys() -> SimpleNamespace:
         "scripted_memory": _scripted_memory,
         "all_texts": _all_texts,
         "real": _real,
+        "bound": TorchDecoder,
     }
     return SimpleNamespace(**kit)
