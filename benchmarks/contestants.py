@@ -55,9 +55,11 @@ class Translator(NamedTuple):
 
 def _ours(job: Job, precision: str) -> Translator:
     """As `asr.training.loop` does it, at one rate."""
+    import numpy as np
     import torch
 
     from asr.corpora.collate import pad_tokens
+    from asr.runtime.torch_runtime import TorchDecoder
     from asr.search import BeamSettings, RepeatGuard, beam_search, greedy
     from asr.text.vocabulary import EOS
     from asr.training.config import load_config
@@ -90,11 +92,11 @@ def _ours(job: Job, precision: str) -> Translator:
         model.eval()
         model.decoder.output.bias[EOS] = -1e9  # training is over
         memory = model.decoder.prepare(model.encoder.annotate([[*each, EOS] for each in sentences]))
-        limits = torch.full((len(sentences),), length)
+        decoder, limits = TorchDecoder(model.decoder, memory), np.full(len(sentences), length)
         if beam == 1:
-            return [len(each.tokens) for each in greedy(model.decoder, memory, limits, guard)]
+            return [len(each.tokens) for each in greedy(decoder, limits, guard)]
         search = BeamSettings(size=beam, length_exponent=1.0, end_threshold=None, guard=guard)
-        found = beam_search(model.decoder, memory, limits, search)
+        found = beam_search(decoder, limits, search)
         return [len(best.tokens) for best, *_ in found]
 
     def padded(batch: list[tuple[Ids, Ids]]) -> TextBatch:

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "asr"
 HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer", "tqdm")
 
 # Room → what of asr it may import besides itself. A name stands for the module and all below it.
-BASE = {"asr.errors", "asr.results", "asr.tables"}
+BASE = {"asr.errors", "asr.results", "asr.tables", "asr.model_folder"}
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
 MODELS = {"asr.models", "asr.attention"}
@@ -23,12 +23,13 @@ ALLOWED = {
     "asr.errors": set(),
     "asr.results": set(),
     "asr.tables": {"asr.errors"},
+    "asr.model_folder": {"asr.errors"},
     "asr.attention": set(),
     "asr.audio": {"asr.errors"},
     "asr.text": {"asr.errors"},
     "asr.models": {"asr.attention", *BASE},
-    "asr.lm": SEARCH | MODELS | TEXT | BASE,
-    "asr.search": MODELS | TEXT | BASE,
+    "asr.lm": SEARCH | TEXT | BASE,
+    "asr.search": TEXT | BASE,
     "asr.runtime": MODELS | SEARCH | TEXT | BASE,
     "asr.alignment": MODELS | SEARCH | SOUND | TEXT | BASE,
     "asr.scoring": {"asr.render.tables", "asr.text.lines", *BASE},
@@ -91,6 +92,23 @@ def test_imports_only_what_its_room_may(module: str) -> None:
 def test_attention_imports_torch_alone(module: str) -> None:
     roots = {imported.split(".")[0] for imported in imports(module)}
     assert roots - set(sys.stdlib_module_names) <= {"torch", "asr"}
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in MODULES if any(lies_in(name, room) for room in SEARCH)]
+)
+def test_search_and_language_models_import_numpy_alone(module: str) -> None:
+    roots = {imported.split(".")[0] for imported in imports(module)}
+    assert roots - set(sys.stdlib_module_names) <= {"numpy", "asr"}
+
+
+def test_search_and_language_models_load_no_torch() -> None:
+    modules = [name for name in MODULES if any(lies_in(name, room) for room in SEARCH)]
+    script = f"import sys, {', '.join(modules)}; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 def test_nothing_imports_the_command_line() -> None:

@@ -19,7 +19,6 @@ from asr.attention.contract import Memory
 from asr.errors import UserError
 from asr.models.decoder import Decoder
 from asr.results import Word
-from asr.search.hypothesis import next_log_probabilities
 from asr.text.vocabulary import BLANK, EOS
 
 Numbers = Tensor | NDArray[Any]
@@ -202,7 +201,7 @@ def teacher_forced_weights(
     expected = torch.tensor([*tokens, EOS], device=memory.values.device)
     previous = torch.cat([expected[-1:], expected[:-1]])[None]  # (1, U + 1)
     output = decoder(previous, memory)
-    log_probabilities = next_log_probabilities(output.logits)[0]  # (U + 1, V)
+    log_probabilities = torch.log_softmax(output.logits[0].float(), dim=-1)  # (U + 1, V)
     return output.weights[0], log_probabilities.gather(1, expected[:, None])[:, 0]
 
 

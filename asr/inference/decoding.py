@@ -27,13 +27,16 @@ from asr.models.initial import mean
 from asr.models.seq2seq import SpeechModel, build_speech_model
 from asr.models.settings import SpeechSettings
 from asr.results import Character, Segment, Span, StopReason
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
-from asr.search.greedy import ctc_greedy, greedy
+from asr.search.contract import Scorer
+from asr.search.ctc import CTCPrefixScorer, ctc_greedy
+from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.internal_model import InternalModelScorer
+from asr.search.language_model import LanguageModelScorer
 from asr.search.limits import step_limits
 from asr.search.options import BeamSettings
-from asr.search.scorers import CTCPrefixScorer, LanguageModelScorer, Scorer
 from asr.tables import from_table
 from asr.text.vocabulary import Vocabulary
 
@@ -94,7 +97,7 @@ class _Encoded(NamedTuple):
 
     memory: Memory
     annotations: Tensor
-    limits: Tensor  # (B,) characters
+    limits: NDArray[np.int64]  # (B,) characters
     ctc_log_probs: Tensor | None  # (B, T·subframes, V)
     paces: Sequence[float]
     columns: Tensor
@@ -188,7 +191,9 @@ class LoadedModel:
             self.model.decoder, encoded.memory, tokens
         )
         summands = log_probabilities.tolist()
-        hypothesis = Hypothesis(tokens, sum(summands), weights, StopReason.EOS, summands)
+        hypothesis = Hypothesis(
+            tokens, sum(summands), weights.float().cpu().numpy(), StopReason.EOS, summands
+        )
         return self._segment(piece, encoded, 0, hypothesis)
 
     def _encode_paced(self, pieces: Sequence[Piece], fastest: float) -> _Encoded:
@@ -201,7 +206,7 @@ class LoadedModel:
         if not fastest or encoded.ctc_log_probs is None or self.model.ctc is None:
             return encoded
         frames = encoded.annotations * self.model.ctc.subframes
-        letters = ctc_greedy(encoded.ctc_log_probs, frames)
+        letters = ctc_greedy(encoded.ctc_log_probs.numpy(), frames.numpy())
         paces = [
             _pace(len(each), piece, fastest) for each, piece in zip(letters, pieces, strict=True)
         ]
@@ -224,7 +229,7 @@ class LoadedModel:
         return _Encoded(
             memory=self.model.decoder.prepare(allowed),
             annotations=lengths,
-            limits=step_limits(batch.lengths / SAMPLE_RATE),
+            limits=step_limits((batch.lengths / SAMPLE_RATE).numpy()),
             ctc_log_probs=ctc,
             paces=paces,
             columns=lengths,
@@ -232,28 +237,24 @@ class LoadedModel:
         )
 
     def _search(self, encoded: _Encoded, decoding: DecodingSettings) -> list[Hypothesis]:
-        decoder, search = self.model.decoder, decoding.search
+        decoder = TorchDecoder(self.model.decoder, encoded.memory)
+        search = decoding.search
         if search.size == 1:
-            return greedy(decoder, encoded.memory, encoded.limits, search.guard)
+            return greedy(decoder, encoded.limits, search.guard)
         scorers: list[Scorer] = []
         if encoded.ctc_log_probs is not None and decoding.ctc_weight:
             assert self.model.ctc is not None
             frames = encoded.annotations * self.model.ctc.subframes
-            scorers.append(CTCPrefixScorer(encoded.ctc_log_probs, frames, decoding.ctc_weight))
+            log_probs = encoded.ctc_log_probs.numpy()
+            scorers.append(CTCPrefixScorer(log_probs, frames.numpy(), decoding.ctc_weight))
         words = self._words(decoding)
         if words is not None:
             scorers.append(LanguageModelScorer(words, decoding.lm_weight))
-            bonus = decoding.lm_bonus
             if decoding.ilm_weight:
-                unheard = self._unheard(encoded.memory)
-                internal = InternalModelScorer(decoder, unheard, decoding.ilm_weight)
-                scorers.append(internal)
-                bonus += internal.weight * internal.MOST
-            search = replace(search, length_bonus=bonus)
-        return [
-            best
-            for best, *_ in beam_search(decoder, encoded.memory, encoded.limits, search, scorers)
-        ]
+                without_audio = TorchDecoder(self.model.decoder, self._unheard(encoded.memory))
+                scorers.append(InternalModelScorer(without_audio, decoding.ilm_weight))
+            search = replace(search, length_bonus=decoding.lm_bonus)
+        return [best for best, *_ in beam_search(decoder, encoded.limits, search, scorers)]
 
     def _words(self, decoding: DecodingSettings) -> WordModel | None:
         """Return the language model that a search asks, if it does."""
@@ -292,7 +293,7 @@ class LoadedModel:
             end=piece.start + piece.duration,
             words=_shifted(words, piece.start),
             characters=_shifted(characters, piece.start),
-            weights=_unslowed(weights.float().numpy(), int(encoded.columns[row])),
+            weights=_unslowed(weights, int(encoded.columns[row])),
             log_probability=found.log_probability,
             stop_reason=found.stop_reason,
         )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import TranslationSettings
 from asr.results import StopReason, Translation, WordWeights
 from asr.runtime.ensemble import Ensemble
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
-from asr.search.contract import Memory, SearchDecoder, State
+from asr.search.contract import SearchDecoder
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.options import BeamSettings
@@ -135,18 +136,23 @@ class Translator:
     @torch.no_grad()
     def _search(self, sentences: Sequence[Sequence[int]], search: BeamSettings) -> list[Hypothesis]:
         annotations = [model.encoder.annotate(sentences) for model in self.models]
-        decoders = [model.decoder for model in self.models]
-        if len(decoders) == 1:  # a mean of one would cost as much as half of its steps
-            return _hypotheses(decoders[0], decoders[0].prepare(annotations[0]), search)
-        ensemble = Ensemble(decoders)
-        return _hypotheses(ensemble, ensemble.prepare(annotations), search)
+        members = [
+            TorchDecoder(model.decoder, model.decoder.prepare(each))
+            for model, each in zip(self.models, annotations, strict=True)
+        ]
+        # A mean of one would cost half as much as a step.
+        decoder: SearchDecoder[Any] = members[0] if len(members) == 1 else Ensemble(members)
+        limits = most_target_tokens(annotations[0].mask.sum(1)).cpu().numpy()
+        if search.size == 1:
+            return greedy(decoder, limits, search.guard)
+        return [best for best, *_ in beam_search(decoder, limits, search)]
 
     def _translation(
         self, text: str, sentence: Sequence[int], hypothesis: Hypothesis
     ) -> Translation:
         source = tuple(self.source.symbols(sentence))
         target = tuple(self.target.symbols([*hypothesis.tokens, EOS]))
-        weights = hypothesis.weights[:, : len(sentence)].float().cpu().numpy()
+        weights = hypothesis.weights[:, : len(sentence)]
         words = merge_words(weights, source, target, subwords=self.source.kind == "subwords")
         written = (*self._prepared(text).split(), END)
         if len(written) == len(words.source):  # then unknown words can be shown as they are
@@ -171,16 +177,6 @@ def load_translator(
 ) -> Translator:
     """Load a translation model or an ensemble; see `Translator.load`."""
     return Translator.load(path, device, to)
-
-
-def _hypotheses(
-    decoder: SearchDecoder[Memory, State], memory: Memory, search: BeamSettings
-) -> list[Hypothesis]:
-    """Search for the best translation of each sentence."""
-    limits = most_target_tokens(memory.mask.sum(1))
-    if search.size == 1:
-        return greedy(decoder, memory, limits, search.guard)
-    return [best for best, *_ in beam_search(decoder, memory, limits, search)]
 
 
 def _shipped(to: str) -> Path:

@@ -2,35 +2,35 @@
 
     p(c | h) = (count(h c) + D(h) · p(c | h')) / (count(h) + D(h))
 
-D(h) is how many different tokens follow h, h' is h without its oldest token, and below the
-empty history all tokens are alike (Witten and Bell 1991, in the form of Chen and Goodman 1998).
+D(h) is the number of different tokens that follow h, h' is h without its oldest token, and the
+distribution below the empty history is uniform (Witten and Bell 1991, in the form of Chen and
+Goodman 1998).
 
-Every history is a node with a row of log-probabilities and a row of following nodes, so that a
-step of any number of hypotheses is two look-ups. That is for vocabularies of characters: a row
-is as long as the vocabulary.
+Every history is a node with a row of probabilities and a row of following nodes, so that a step of
+any number of hypotheses is two look-ups. That is for vocabularies of characters: a row is as long
+as the vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from asr.errors import UserError
+from asr.search.contract import Booleans
 from asr.text.vocabulary import BLANK, EOS
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class NgramCounts(NamedTuple):
-    """Counts of n-grams of each order from 1: all that a model is made of.
+    """Counts of n-grams of each order from 1, from which a model is built.
 
-    grams: per order, sorted codes Σ y_i · V^(n − i). counts: as often as each was seen.
+    grams: per order, sorted codes Σ y_i · V^(n − i). counts: number of occurrences of each.
     """
 
     vocabulary_size: int
@@ -41,9 +41,9 @@ class NgramCounts(NamedTuple):
 def count_ngrams(
     texts: Iterable[Sequence[int]], vocabulary_size: int, order: int = 6, least: int = 1
 ) -> NgramCounts:
-    """Count n-grams up to `order` in texts of ids (without end-of-sentence: it is put around).
+    """Count n-grams up to `order` in texts of ids (without end-of-sentence, which is added).
 
-    least: histories of two tokens and more seen less often than this are left out.
+    least: histories of two tokens and more that occur less often than this are left out.
 
     Raises:
         UserError: no text, or an order too high for the vocabulary.
@@ -74,11 +74,8 @@ def count_ngrams(
 class NgramModel:
     """N-gram model as a `LanguageModel` for search; its state is the node (B, N) of each text."""
 
-    def __init__(self, counts: NgramCounts, device: torch.device | str = "cpu") -> None:
-        self.counts = counts
-        log_probs, following = _tables(counts)
-        self._log_probs = torch.from_numpy(log_probs).to(device)  # (nodes, V)
-        self._following = torch.from_numpy(following).to(device)  # (nodes, V)
+    def __init__(self, counts: NgramCounts) -> None:
+        self._probabilities, self._following = _tables(counts)  # (nodes, V) both
 
     @classmethod
     def train(
@@ -91,44 +88,39 @@ class NgramModel:
         """Count and build at once; see `count_ngrams`."""
         return cls(count_ngrams(texts, vocabulary_size, order, least))
 
-    @classmethod
-    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> NgramModel:
-        """Read a model that `save` wrote."""
-        with np.load(path, allow_pickle=False) as file:
-            orders = range(1, int(file["order"]) + 1)
-            grams = [np.cumsum(file[f"steps{size}"]) for size in orders]
-            counts = [file[f"counts{size}"].astype(np.int64) for size in orders]
-            return cls(NgramCounts(int(file["vocabulary_size"]), grams, counts), device)
-
-    def save(self, path: Path | str) -> None:
-        """Write the counts, compressed (.npz); sorted codes are stored as their differences."""
-        arrays: dict[str, NDArray[np.generic]] = {
-            "order": np.array(len(self.counts.grams)),
-            "vocabulary_size": np.array(self.counts.vocabulary_size),
-        }
-        for size, (grams, counts) in enumerate(
-            zip(self.counts.grams, self.counts.counts, strict=True), start=1
-        ):
-            arrays[f"steps{size}"] = np.diff(grams, prepend=0)
-            arrays[f"counts{size}"] = counts.astype(np.min_scalar_type(counts.max(initial=0)))
-        with open(path, "wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy/numpy#25770
-
-    def start(self, batch: int) -> Tensor:
+    def start(self, batch: int) -> Integers:
         """See `LanguageModel.start`: what follows EOS at the start of a text."""
-        return self._following[0, EOS].expand(batch, 1)
+        return np.full((batch, 1), self._following[0, EOS])
 
-    def log_probs(self, state: Tensor) -> Tensor:
+    def probabilities(self, state: Integers, tokens: Integers | None = None) -> Floats:
+        """Return the probabilities (…, V) of the next token, or those (…) of tokens; state (…)."""
+        found: Floats
+        found = self._probabilities[state] if tokens is None else self._probabilities[state, tokens]
+        return found
+
+    def log_probs(self, state: Integers) -> Floats:
         """See `LanguageModel.log_probs`."""
-        return self._log_probs[state]
+        with np.errstate(divide="ignore"):
+            return np.log(self._probabilities[state])
 
-    def advance(self, state: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
+    def advance(
+        self,
+        state: Integers,
+        parents: Integers,
+        tokens: Integers,
+        alive: Booleans | None = None,
+    ) -> Integers:
         """See `LanguageModel.advance`."""
-        return self._following[state.gather(1, parents), tokens]
+        return self.follow(np.take_along_axis(state, parents, axis=1), tokens)
+
+    def follow(self, state: Integers, tokens: Integers) -> Integers:
+        """Append a token (…) to each text; state (…)."""
+        found: Integers = self._following[state, tokens]
+        return found
 
 
-def _tables(counts: NgramCounts) -> tuple[NDArray[np.float32], Integers]:
-    """Log-probabilities and following nodes, (nodes, V) each; node 0 is the empty history."""
+def _tables(counts: NgramCounts) -> tuple[Floats, Integers]:
+    """Return probabilities and following nodes, (nodes, V) each; node 0 is the empty history."""
     size = counts.vocabulary_size
     histories = [np.unique(grams // size) for grams in counts.grams]  # codes, per length from 0
     first = np.cumsum([0, *(len(codes) for codes in histories)])  # node of each length's first
@@ -156,5 +148,4 @@ def _tables(counts: NgramCounts) -> tuple[NDArray[np.float32], Integers]:
             longer = histories[length + 1]
             nodes_before = first[length] + np.searchsorted(codes, longer // size)
             following[nodes_before, longer % size] = first[length + 1] + np.arange(len(longer))
-    with np.errstate(divide="ignore"):
-        return np.log(probabilities).astype(np.float32), following
+    return probabilities, following

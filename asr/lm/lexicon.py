@@ -1,4 +1,4 @@
-"""A lexicon as a tree of letters: which words a beginning may still become."""
+"""A lexicon as a prefix tree: the words that start with a given prefix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from asr.text.vocabulary import Vocabulary
@@ -15,31 +14,31 @@ Integers = NDArray[np.int64]
 
 
 class Lexicon:
-    """Sorted words, so that those with one beginning are neighbours.
+    """A prefix tree of sorted words; those with one prefix are a range of their numbers.
 
-    Nodes are beginnings: 0 is the empty one, −1 stands for what no word begins with.
+    Nodes are prefixes: 0 is the empty one, −1 stands for a prefix of no word.
 
-    children: (nodes, V), the node one letter on, or −1. first, after: (nodes,), the words with
-    this beginning are first … after − 1. whole: (nodes,) bool, whether the beginning is itself a
-    word, which then is the one at `first`.
+    children: (nodes, V), the node one character on, or −1. first, after: (nodes,), the words with
+    this prefix are first … after − 1. whole: (nodes,) bool, whether the prefix is itself a word,
+    which then is the one at `first`.
     """
 
     def __init__(self, words: Sequence[str], vocabulary: Vocabulary) -> None:
-        """Make the tree of words, spelt in the letters of a vocabulary.
+        """Build the tree of words, spelt in the characters of a vocabulary.
 
         Raises:
             ValueError: there are none, they are not sorted, or one occurs twice.
         """
         if not words or any(a >= b for a, b in pairwise(words)):
             raise ValueError("a lexicon wants at least one word, and its words sorted, each once")
-        # Code points, 0 behind the end of a word; one column a letter, so that all is by columns.
+        # Code points, 0 behind the end of a word; one column a character.
         points = np.array(words).view(np.uint32).reshape(len(words), -1)
         lengths = (points > 0).sum(1)
-        shared = np.zeros(len(words), np.int64)  # letters shared with the word before
+        shared = np.zeros(len(words), np.int64)  # characters shared with the word before
         shared[1:] = (points[1:] == points[:-1]).cumprod(1).sum(1)
         first_new = 1 + np.concatenate([[0], np.cumsum(lengths - shared)])  # node of each word
         count = int(first_new[-1])
-        letters = _ids(points, vocabulary)
+        characters = _ids(points, vocabulary)
         children = np.full((count + 1, len(vocabulary)), -1)  # the last row is that of node −1
         first, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
         whole = np.zeros(count + 1, np.bool_)
@@ -48,22 +47,22 @@ class Lexicon:
         for depth in range(points.shape[1]):
             long = np.flatnonzero(lengths > depth)
             new = shared[long] <= depth
-            # A beginning shared with the word before has the node made for an earlier word.
+            # A prefix shared with the word before has the node made for an earlier word.
             maker = np.maximum.accumulate(np.where(new, np.arange(len(long)), 0))
             made = first_new[long[maker]] + depth - shared[long[maker]]
-            children[parent[long], letters[long, depth]] = made
+            children[parent[long], characters[long, depth]] = made
             first[made[new]] = long[new]
             np.maximum.at(after, made, long + 1)
             whole[made[lengths[long] == depth + 1]] = True
             parent[long] = made
-        self.children = torch.from_numpy(children)
-        self.first = torch.from_numpy(first)
-        self.after = torch.from_numpy(after)
-        self.whole = torch.from_numpy(whole)
+        self.children = children
+        self.first = first
+        self.after = after
+        self.whole = whole
 
 
 def _ids(points: NDArray[np.uint32], vocabulary: Vocabulary) -> Integers:
-    """Return the id of each code point in a vocabulary of letters."""
+    """Return the id of each code point in a vocabulary of characters."""
     distinct, inverse = np.unique(points, return_inverse=True)
     ids = np.array([0 if not point else vocabulary.encode(chr(point))[0] for point in distinct])
     return np.asarray(ids[inverse].reshape(points.shape))

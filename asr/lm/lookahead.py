@@ -1,17 +1,17 @@
-"""A word n-gram model that scores letters: what a word may become counts from its first letter.
+"""Look-ahead: a word model that scores characters, from the first one of each word.
 
-While a word is spelt, what it may become are the words with that beginning, neighbours in a
-sorted lexicon; the model sums p(w | h) over them. So with S(beginning) for that sum
+While a word is spelt, its possible completions are the words with that prefix, a range of the
+sorted lexicon; the model sums p(w | h) over them. With S(prefix) for that sum
 
-    p(letter | beginning, h) = S(beginning + letter) / S(beginning)
+    p(character | prefix, h) = S(prefix + character) / S(prefix)
 
-and a space or the end of the text after a whole word takes what is left. Words that are not in
-the lexicon share p(unknown | h), spelt by a model of letters; the two sums are added, so that the
-whole is a proper model of texts. Source: Hori et al. 2018, "End-to-end speech recognition with
-word-based RNN language models" (look-ahead), with a mixture for unknown words.
+and a space or the end of the text after a whole word takes the rest. Words that are not in the
+lexicon share p(unknown | h), spelt by a character n-gram model; the two sums are added, so that
+the whole is a normalised model of texts. Source: Hori et al. 2018, "End-to-end speech recognition
+with word-based RNN language models" (look-ahead), with a mixture for unknown words.
 
-Where there is a recurrent model too, p is a mixture: the n-grams say whether the text ends, and
-both which word comes if it does not.
+With a recurrent model, p is a mixture: the n-grams predict whether the text ends, and both models
+predict the next word if it does not.
 """
 
 from __future__ import annotations
@@ -20,63 +20,76 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from asr.errors import UserError
 from asr.lm.characters import NgramModel
 from asr.lm.lexicon import Lexicon
-from asr.lm.recurrent import RecurrentContext, RecurrentWords
-from asr.lm.word_ngrams import SPECIAL_WORDS, Table, WordNgrams
-from asr.models.folder import CONFIG
-from asr.search.hypothesis import change, reorder
+from asr.lm.ranges import NgramRanges
+from asr.lm.recurrent import RecurrentWords
+from asr.lm.word_ngrams import Floats, Integers, WordNgrams
+from asr.model_folder import CONFIG
+from asr.search.contract import Booleans
+from asr.search.trees import change
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
-SPELLING_ORDER = 5  # of the model of unknown words' letters
+SPELLING_ORDER = 5  # of the character model of unknown words
 RECURRENT_SHARE = 0.6  # of the mixture
-_LEAST = 1e-30  # probability below which all is alike
-
-
-class History(NamedTuple):
-    """The words up to the last space of N texts of each of B utterances.
-
-    contexts: (B, N, order − 1), the last word, the last two, …, as places in the tables; −1 if
-    never seen. goes_on: (B, N), probability that there is another word.
-    recurrent: (B, N, …), or nothing where there is no recurrent model.
-    """
-
-    contexts: Tensor
-    goes_on: Tensor
-    recurrent: RecurrentContext | tuple[()]
+_LEAST = 1e-30  # lower bound of a probability
 
 
 class WordState(NamedTuple):
-    """Where N texts of each of B utterances stand; all (B, N).
+    """N texts of each of B utterances; everything is (B, N, …).
 
-    node: of the beginning in the lexicon. spelling: state of the model of letters.
-    spelt: probability that an unknown word begins so. mass: of all that the word may become.
+    contexts: (B, N, order − 1), the last word, the last two, …, as places in the tables; −1 if
+    they do not occur. goes_on: probability that there is another word. recurrent: the
+    `RecurrentContext` of each; None without a recurrent model.
+    node: of the prefix in the lexicon. spelling: state of the character model. spelt: probability
+    of an unknown word with this prefix. mass: of all completions.
+    known: (B, N, V), probability of the words with this prefix and one more character; in the
+    column of the blank, that of the prefix as a word.
+    after_word: contexts, as above, if the word ends here. ends: probability that it ends
+    then.
+    log_probs: (B, N, V).
     """
 
-    history: History
-    node: Tensor
-    spelling: Tensor
-    spelt: Tensor
-    mass: Tensor
+    contexts: Integers
+    goes_on: Floats
+    recurrent: NDArray[np.object_]
+    node: Integers
+    spelling: Integers
+    spelt: Floats
+    mass: Floats
+    known: Floats
+    after_word: Integers
+    ends: Floats
+    log_probs: Floats
+
+
+class _Texts(NamedTuple):
+    """The part of a `WordState` from which the rest follows, of F texts in one row."""
+
+    contexts: Integers
+    goes_on: Floats
+    recurrent: NDArray[np.object_]
+    node: Integers
+    spelling: Integers
+    spelt: Floats
+    mass: Floats
 
 
 class WordModel:
-    """Word n-grams as a `LanguageModel` for a search that writes letters."""
+    """Word n-grams, and perhaps a recurrent model, as a `LanguageModel` of characters."""
 
     def __init__(
         self, ngrams: WordNgrams, vocabulary: Vocabulary, recurrent: RecurrentWords | None = None
     ) -> None:
-        """Make the model for a search that writes with this vocabulary.
+        """Make the model for a search over this vocabulary.
 
-        recurrent: has a share of `RECURRENT_SHARE` in what is said of the next word.
+        recurrent: has a share of `RECURRENT_SHARE` in the probability of the next word.
 
         Raises:
-            UserError: the vocabulary is not one of letters with a space.
+            UserError: the vocabulary is not one of characters with a space.
         """
         if vocabulary.kind != "characters" or vocabulary.encode(" ") == [UNK]:
             raise UserError(
@@ -84,25 +97,15 @@ class WordModel:
                 f"{vocabulary.kind}: leave the language model out"
             )
         (self._space,) = vocabulary.encode(" ")
-        self._size = len(vocabulary)
         self._lexicon = Lexicon(ngrams.words, vocabulary)
         spelt = [vocabulary.encode(word) for word in ngrams.words]
-        self._spelling = NgramModel.train(spelt, self._size, SPELLING_ORDER)
-        words = len(ngrams.words)
-        self._end, self._start, self._unknown = words, words + 1, words + 2
-        every = np.arange(words + SPECIAL_WORDS)
-        self._tables = [_sums(every, ngrams.unigrams)]
-        self._tables += [_sums(table.codes, table.explicit) for table in ngrams.tables]
-        contexts = [len(table.codes) for table in self._tables[:-1]]
-        self._rest = [
-            _rest(table, words + SPECIAL_WORDS, count)
-            for table, count in zip(ngrams.tables, contexts, strict=True)
-        ]
+        self._spelling = NgramModel.train(spelt, len(vocabulary), SPELLING_ORDER)
+        self._ngrams = NgramRanges(ngrams)
         self._recurrent = recurrent
 
     @classmethod
     def load(cls, path: Path | str, vocabulary: Vocabulary) -> WordModel:
-        """Read word n-grams; with them a recurrent model, where its folder is beside them.
+        """Read word n-grams, and a recurrent model if its folder is next to the file.
 
         That folder has the name of the file without its suffix.
 
@@ -115,143 +118,131 @@ class WordModel:
 
     def start(self, batch: int) -> WordState:
         """See `LanguageModel.start`."""
-        empty = torch.full((1, 1, len(self._tables) - 1), -1)
-        contexts = self._after(empty, torch.full((1, 1), self._start))
-        recurrent: RecurrentContext | tuple[()] = ()
-        if self._recurrent is not None:
-            recurrent = change(lambda each: each[None], self._recurrent.start())
-        history = History(contexts, 1 - self._p_end(contexts), recurrent)
-        nothing = torch.zeros(1, 1, dtype=torch.long)
-        state = WordState(
-            history=history,
-            node=nothing,
-            spelling=self._spelling.start(1),
-            spelt=self._unknown_word(history),
-            mass=torch.ones(1, 1, dtype=torch.float64),
+        contexts = self._ngrams.start()
+        recurrent = np.full(1, self._recurrent and self._recurrent.start(), dtype=np.object_)
+        goes_on = 1 - self._ngrams.p_end(contexts)
+        texts = _Texts(
+            contexts=contexts,
+            goes_on=goes_on,
+            recurrent=recurrent,
+            node=np.zeros(1, np.int64),
+            spelling=self._spelling.start(1)[0],
+            spelt=self._unknown_word(contexts, recurrent, goes_on),
+            mass=np.ones(1),
         )
-        return change(lambda each: each.expand(batch, *each.shape[1:]), state)
+        return change(lambda each: np.repeat(each[None], batch, axis=0), self._scored(texts))
 
-    def log_probs(self, state: WordState) -> Tensor:
-        """See `LanguageModel.log_probs`: (B, N, V), float64."""
-        nodes = self._lexicon.children[state.node]  # (B, N, V)
-        first, after = self._lexicon.first[nodes], self._lexicon.after[nodes]
-        known = self._words(state.history, first, after)
-        unknown = self._spelling.log_probs(state.spelling).double().exp() * state.spelt[..., None]
-        joint = known + unknown
-        word = self._finished(state)
-        whole = self._words(state.history, word[..., None], word[..., None] + 1)[..., 0]
-        whole *= self._lexicon.whole[state.node]
-        ending = whole + unknown[..., EOS] + unknown[..., self._space]
-        within = state.node != 0
-        ends = self._p_end(self._after(state.history.contexts, word)) * within
-        joint[..., self._space] = ending * (1 - ends)
-        joint[..., EOS] = ending * ends
-        nothing_written = ~within & (state.mass == 1)
-        joint[..., EOS] += (1 - state.history.goes_on) * nothing_written
-        joint[..., BLANK] = 0
-        return (joint / state.mass[..., None]).clamp_(_LEAST, 1.0).log_()
+    def log_probs(self, state: WordState) -> Floats:
+        """See `LanguageModel.log_probs`."""
+        return state.log_probs
 
-    def advance(self, state: WordState, parents: Tensor, tokens: Tensor) -> WordState:
+    def advance(
+        self,
+        state: WordState,
+        parents: Integers,
+        tokens: Integers,
+        alive: Booleans | None = None,
+    ) -> WordState:
         """See `LanguageModel.advance`."""
-        old = reorder(state, parents)
-        between = tokens == self._space
-        history = self._after_word(old, between)
-        node = self._lexicon.children[old.node].gather(-1, tokens[..., None])[..., 0]
-        node = node.masked_fill(between, 0)
-        letter = self._spelling.log_probs(old.spelling).gather(-1, tokens[..., None])[..., 0]
-        here = torch.arange(tokens.size(1), device=tokens.device).expand_as(tokens)
-        spelling = self._spelling.advance(old.spelling, here, tokens)
-        spelt = old.spelt * letter.double().exp()
-        spelt = torch.where(between, self._unknown_word(history), spelt)
-        first, after = self._lexicon.first[node], self._lexicon.after[node]
-        known = self._words(history, first[..., None], after[..., None])[..., 0]
-        return WordState(
-            history=history,
-            node=node,
-            spelling=torch.where(between, self._spelling.start(1), spelling),
-            spelt=spelt,
-            mass=torch.where(between, history.goes_on, known + spelt).clamp_min(_LEAST),
+        if alive is None:
+            alive = np.ones(tokens.shape, np.bool_)
+        at = np.nonzero(alive)[0], parents[alive]
+        scored = self._scored(self._extended(state, at, tokens[alive]))
+        return change(lambda each: _spread(each, alive), scored)
+
+    def _extended(
+        self, state: WordState, at: tuple[Integers, Integers], tokens: Integers
+    ) -> _Texts:
+        """Append tokens (F,) to the texts at some places (F,) of a state."""
+        node, between = state.node[at], tokens == self._space
+        spelling, recurrent = state.spelling[at], state.recurrent[at]
+        spelt = state.spelt[at] * self._spelling.probabilities(spelling, tokens)
+        mass = state.known[(*at, tokens)] + spelt
+        contexts = np.where(between[:, None], state.after_word[at], state.contexts[at])
+        goes_on = np.where(between, 1 - state.ends[at], state.goes_on[at])
+        node_after = np.where(between, 0, self._lexicon.children[node, tokens])
+        spelling = self._spelling.follow(spelling, tokens)
+        ended = np.flatnonzero(between)
+        if len(ended):
+            if self._recurrent is not None:
+                words = self._finished(node[ended])
+                old = recurrent[ended].tolist()
+                recurrent[ended] = self._recurrent.after(old, words.tolist())
+            spelling[ended] = self._spelling.start(1)[0]
+            spelt[ended] = self._unknown_word(contexts[ended], recurrent[ended], goes_on[ended])
+            mass[ended] = goes_on[ended]
+        mass = np.maximum(mass, _LEAST)
+        return _Texts(contexts, goes_on, recurrent, node_after, spelling, spelt, mass)
+
+    def _scored(self, texts: _Texts) -> WordState:
+        """Score the next characters of F texts."""
+        node, within = texts.node, texts.node != 0
+        known = self._known(texts)  # (F, V)
+        after_word = self._ngrams.after(texts.contexts, self._finished(node))
+        ends = self._ngrams.p_end(after_word)
+        unknown = self._spelling.probabilities(texts.spelling) * texts.spelt[:, None]
+        joint = known + unknown
+        ending = known[:, BLANK] + unknown[:, EOS] + unknown[:, self._space]
+        joint[:, self._space] = ending * (1 - ends * within)
+        joint[:, EOS] = ending * ends * within
+        joint[:, EOS] += (1 - texts.goes_on) * (~within & (texts.mass == 1))  # nothing written
+        joint[:, BLANK] = 0
+        joint /= texts.mass[:, None]
+        log_probs = np.log(np.clip(joint, _LEAST, 1.0, out=joint), out=joint)
+        return WordState(*texts, known, after_word, ends, log_probs)
+
+    def _known(self, texts: _Texts) -> Floats:
+        """Return `WordState.known` of F texts."""
+        nodes = self._lexicon.children[texts.node]  # (F, V)
+        nodes[:, BLANK] = np.where(self._lexicon.whole[texts.node], texts.node, -1)
+        rows, characters = np.nonzero(nodes >= 0)
+        nodes = nodes[rows, characters]
+        first, after = self._lexicon.first[nodes], self._lexicon.after[nodes]
+        after = np.where(characters == BLANK, first + 1, after)
+        known = np.zeros((len(texts.node), self._lexicon.children.shape[1]))
+        known[rows, characters] = self._words(
+            texts.contexts, texts.recurrent, texts.goes_on, rows, first, after
         )
+        return known
 
-    def _after_word(self, state: WordState, ended: Tensor) -> History:
-        """Return the histories with the words that have `ended` (B, N) taken in."""
-        word, old = self._finished(state), state.history
-        contexts = torch.where(ended[..., None], self._after(old.contexts, word), old.contexts)
-        recurrent = old.recurrent
-        if recurrent and self._recurrent is not None and bool(ended.any()):
-            at = change(lambda each: each[ended], recurrent)
-            new = self._recurrent.after(at, word[ended])
-            change(lambda each, own: each.index_put_((ended,), own), recurrent, new)  # its own copy
-        return History(contexts, 1 - self._p_end(contexts), recurrent)
+    def _finished(self, node: Integers) -> Integers:
+        """Return the word (F,) that a space would end."""
+        return np.where(self._lexicon.whole[node], self._lexicon.first[node], self._ngrams.unknown)
 
-    def _finished(self, state: WordState) -> Tensor:
-        """Return the word (B, N) that a space would end."""
-        whole = self._lexicon.whole[state.node]
-        return torch.where(whole, self._lexicon.first[state.node], self._unknown)
+    def _unknown_word(
+        self, contexts: Integers, recurrent: NDArray[np.object_], goes_on: Floats
+    ) -> Floats:
+        """Return the probability (F,) that the next word is unknown."""
+        first = np.full(len(contexts), self._ngrams.unknown)
+        rows = np.arange(len(contexts))
+        return self._words(contexts, recurrent, goes_on, rows, first, first + 1)
 
-    def _unknown_word(self, history: History) -> Tensor:
-        """Return the probability (B, N) that the next word is unknown."""
-        unknown = torch.full((*history.goes_on.shape, 1), self._unknown)
-        return self._words(history, unknown, unknown + 1)[..., 0]
+    def _words(
+        self,
+        contexts: Integers,
+        recurrent: NDArray[np.object_],
+        goes_on: Floats,
+        rows: Integers,
+        first: Integers,
+        after: Integers,
+    ) -> Floats:
+        """Return the probability that the next word is one of first … after − 1, (P,).
 
-    def _p_end(self, contexts: Tensor) -> Tensor:
-        """Return the probability that the text ends after these contexts."""
-        end = torch.full(contexts.shape[:-1], self._end)
-        return self._range(contexts, end, end + 1)
-
-    def _words(self, history: History, first: Tensor, after: Tensor) -> Tensor:
-        """Return the probability of the next word being one of first … after − 1, (B, N, R)."""
-        contexts = history.contexts[:, :, None].expand(-1, -1, first.size(-1), -1)
-        found = self._range(contexts, first, after)
-        if not history.recurrent or self._recurrent is None:
+        rows: (P,) ascending, the text of each range.
+        """
+        found = self._ngrams.range(contexts[rows], first, after)
+        if self._recurrent is None:
             return found
-        own = self._recurrent.range(history.recurrent, first, after) * history.goes_on[..., None]
-        return torch.lerp(found, own, RECURRENT_SHARE)
-
-    def _range(self, contexts: Tensor, first: Tensor, after: Tensor) -> Tensor:
-        """Return Σ p(w | h) of the n-grams, words first … after − 1; contexts (…, order − 1)."""
-        sums = self._tables[0].sums
-        total = sums[after] - sums[first]
-        for order in range(1, len(self._tables)):
-            context = contexts[..., order - 1]
-            seen = context >= 0
-            place = context.clamp_min(0)
-            explicit = self._explicit(order, place, first, after)
-            total = torch.where(seen, explicit + self._rest[order - 1][place] * total, total)
-        return total
-
-    def _explicit(self, order: int, context: Tensor, first: Tensor, after: Tensor) -> Tensor:
-        """Return the explicit probability of a range of words after contexts of `order` words."""
-        table, base = self._tables[order], context * (self._unknown + 1)
-        begin = torch.searchsorted(table.codes, base + first)
-        end = torch.searchsorted(table.codes, base + after)
-        return table.sums[end] - table.sums[begin]
-
-    def _after(self, contexts: Tensor, word: Tensor) -> Tensor:
-        """Return the contexts (…, order − 1) once a word (…) has been written."""
-        new = [word]
-        for order in range(1, len(self._tables) - 1):
-            codes = self._tables[order].codes
-            code = contexts[..., order - 1] * (self._unknown + 1) + word
-            place = torch.searchsorted(codes, code).clamp_max(len(codes) - 1)
-            seen = (contexts[..., order - 1] >= 0) & (codes[place] == code)
-            new.append(torch.where(seen, place, -1))
-        return torch.stack(new, -1)
+        stops = np.searchsorted(rows, np.arange(len(contexts)), side="right")
+        own = self._recurrent.range(recurrent.tolist(), stops.tolist(), first, after)
+        own *= goes_on[rows]
+        return found + RECURRENT_SHARE * (own - found)
 
 
-class _Sums(NamedTuple):
-    """Sorted codes (n,) of n-grams, and sums (n + 1,) of the probabilities before each."""
-
-    codes: Tensor
-    sums: Tensor
-
-
-def _sums(codes: NDArray[np.int64], probabilities: NDArray[np.float64]) -> _Sums:
-    sums = np.concatenate([[0.0], np.cumsum(probabilities)])
-    return _Sums(torch.from_numpy(codes), torch.from_numpy(sums))
-
-
-def _rest(table: Table, size: int, contexts: int) -> Tensor:
-    """Return what is not explicit after each context (contexts,); size: words in all."""
-    explicit = np.bincount(table.codes // size, weights=table.explicit, minlength=contexts)
-    return torch.from_numpy(1 - explicit)
+def _spread(values: NDArray[np.generic], alive: Booleans) -> NDArray[np.generic]:
+    """Put values (F, …) where alive (B, N) is True, zeros elsewhere: (B, N, …)."""
+    if len(values) == alive.size:
+        return values.reshape(*alive.shape, *values.shape[1:])
+    spread = np.zeros((*alive.shape, *values.shape[1:]), values.dtype)
+    spread[alive] = values
+    return spread

@@ -1,59 +1,112 @@
-"""A recurrent language model beside word n-grams: what it gives to whole ranges of words.
+"""A recurrent word model at run time, in numpy: the probability of ranges of the lexicon.
 
-After each word its probabilities are summed up in the order of the lexicon, so that those of all
-words with one beginning are one difference. Words that it does not know share what it gives to
-the unknown one, as frequent as the n-grams have them. It says nothing of where a text ends.
-Source: Hori et al. 2018, "End-to-end speech recognition with word-based RNN language models".
+After each word its probabilities are summed up in the order of the lexicon, so that the
+probability of all words with one prefix is one difference. Words that it does not know share the
+probability of its unknown word in proportion to their unigrams. It does not predict where a text
+ends. Source: Hori et al. 2018, "End-to-end speech recognition with word-based RNN language
+models". The same model as `asr.models.language`, which trains it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+import numpy as np
+from numpy.typing import NDArray
 
-from asr.lm.word_ngrams import WordNgrams
-from asr.models.folder import load_weights, read_folder
-from asr.models.language import LanguageState, RecurrentLanguageModel, build_language_model
-from asr.models.settings import LanguageSettings
-from asr.search.hypothesis import change
-from asr.tables import from_table
+from asr.errors import UserError
+from asr.lm.word_ngrams import Floats, Integers, WordNgrams
+from asr.model_folder import WEIGHTS, read_arrays, read_folder
 from asr.text.vocabulary import EOS, UNK, Vocabulary
 
-_STEP = 6364136223846793005  # of a linear congruential generator of 64 bits (Knuth)
+Singles = NDArray[np.float32]
 
 
-class RecurrentContext(NamedTuple):
-    """All words so far of texts in any shape (…).
+@dataclass(frozen=True, eq=False, slots=True)
+class RecurrentContext:
+    """All words of one text so far.
 
-    key: (…), a number for these words. state: both (…, H). sums: (…, K + 1), of the probabilities
-    before each of the K words that lexicon and model share, in the lexicon's order.
-    unknown: (…), probability of all other words.
+    output, cell: (H,), state of the LSTM. sums: (K + 1,), of the probabilities before each of the
+    K words that lexicon and model share, in the lexicon's order. unknown: of all other words.
     """
 
-    key: Tensor
-    state: LanguageState
-    sums: Tensor
-    unknown: Tensor
+    output: Singles
+    cell: Singles
+    sums: Singles
+    unknown: float
+
+
+class LSTMWords:
+    """An LSTM with an adaptive softmax over V words (Grave et al. 2017), for single steps."""
+
+    def __init__(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Take the weights of an `asr.models.language.RecurrentLanguageModel`, by their names.
+
+        Raises:
+            KeyError: one is missing.
+        """
+        single = {name: np.asarray(value, np.float32) for name, value in weights.items()}
+        self._embedding = single["embedding.weight"]
+        self._inputs = single["cell.weight_ih_l0"].T  # (M, 4H)
+        self._recurrent = single["cell.weight_hh_l0"].T  # (H, 4H)
+        self._bias = single["cell.bias_ih_l0"] + single["cell.bias_hh_l0"]
+        self._vector = single["vector.weight"].T, single["vector.bias"]
+        self._first = single["first.weight"].T, single["first.bias"]
+        groups = sum(name.startswith("rarer.") and name.endswith(".1.bias") for name in single)
+        self._rarer = [
+            (
+                single[f"rarer.{at}.0.weight"].T,
+                single[f"rarer.{at}.1.weight"].T,
+                single[f"rarer.{at}.1.bias"],
+            )
+            for at in range(groups)
+        ]
+
+    @property
+    def state_size(self) -> int:
+        """H."""
+        return len(self._recurrent)
+
+    def step(
+        self, words: Integers, output: Singles, cell: Singles
+    ) -> tuple[Singles, Singles, Singles]:
+        """Read a word (n,) each; output, cell (n, H).
+
+        Returns the probabilities (n, V) of the next words, and the new output and cell.
+        """
+        gates = self._embedding[words] @ self._inputs + output @ self._recurrent + self._bias
+        enter, forget, candidate, leave = np.split(gates, 4, axis=-1)
+        cell = _sigmoid(forget) * cell + _sigmoid(enter) * np.tanh(candidate)
+        output = _sigmoid(leave) * np.tanh(cell)
+        matrix, bias = self._vector
+        vectors = np.tanh(output @ matrix + bias)  # (n, P)
+        matrix, bias = self._first
+        first = _softmax(vectors @ matrix + bias)
+        size = first.shape[-1] - len(self._rarer)
+        parts = [first[:, :size]]
+        for at, (reduce, matrix, bias) in enumerate(self._rarer):
+            own = _softmax(vectors @ reduce @ matrix + bias)
+            own *= first[:, size + at, None]
+            parts.append(own)
+        return np.concatenate(parts, axis=-1), output, cell
 
 
 class RecurrentWords:
-    """A `RecurrentLanguageModel` that speaks of the words of a `WordNgrams`, by their numbers."""
+    """A recurrent model of the words of a `WordNgrams`, by their numbers there."""
 
-    def __init__(
-        self, model: RecurrentLanguageModel, vocabulary: Vocabulary, ngrams: WordNgrams
-    ) -> None:
+    def __init__(self, model: LSTMWords, vocabulary: Vocabulary, ngrams: WordNgrams) -> None:
         """Match the words of both; vocabulary: the model's."""
-        self._model = model.eval()
-        ids = torch.tensor([*(vocabulary.encode(word)[0] for word in ngrams.words), EOS, EOS, UNK])
+        self._model = model
+        ids = np.array([*(vocabulary.encode(word)[0] for word in ngrams.words), EOS, EOS, UNK])
         known = (ids != UNK) & (ids != EOS)
         self._ids, self._shared = ids, ids[known]
-        self._places = pad(known.cumsum(0), (1, 0))  # (W + 4,), shared words before each
-        others = torch.from_numpy(ngrams.unigrams) * (ids == UNK)
-        self._others = pad((others / others.sum()).cumsum(0), (1, 0))  # (W + 4,)
+        self._places = np.cumsum([0, *known])  # (W + 4,), shared words before each
+        others = ngrams.unigrams * (ids == UNK)
+        self._others = np.cumsum([0, *(others / others.sum())])  # (W + 4,)
 
     @classmethod
     def load(cls, folder: Path, ngrams: WordNgrams) -> RecurrentWords:
@@ -64,33 +117,72 @@ class RecurrentWords:
         """
         read = read_folder(folder, "language")
         vocabulary = Vocabulary.from_json(read.vocabularies["words"])
-        settings = from_table(LanguageSettings, read.model)
-        model = build_language_model(settings, len(vocabulary))
-        load_weights(model, folder)
+        weights = read_arrays(folder / WEIGHTS)
+        try:
+            model = LSTMWords(weights)
+        except KeyError as error:
+            raise UserError(f"{folder / WEIGHTS}: weights without {error}") from error
         return cls(model, vocabulary, ngrams)
 
     def start(self) -> RecurrentContext:
-        """Return the context at the start of one text, (1, …)."""
-        return self._read(torch.tensor([EOS]), torch.zeros(1).long(), self._model.start(1))
+        """Return the context at the start of a text."""
+        zeros = np.zeros((1, self._model.state_size), np.float32)
+        (context,) = self._read(np.array([EOS]), zeros, zeros)
+        return context
 
-    def after(self, context: RecurrentContext, words: Tensor) -> RecurrentContext:
-        """Return the contexts (n, …) once a word (n,), by its number, has been written in each.
+    def after(
+        self, contexts: Sequence[RecurrentContext], words: Sequence[int]
+    ) -> list[RecurrentContext]:
+        """Return the contexts once a word, by its number, has been appended to each.
 
-        Many hypotheses have the same words behind them; each such text is read once.
+        Equal pairs of context and word are computed once.
         """
-        keys, place = (context.key * _STEP + words).unique(return_inverse=True)  # wraps around
-        some = torch.zeros_like(keys).scatter_(0, place, torch.arange(len(words)))
-        state = change(lambda each: each[some], context.state)
-        return change(lambda each: each[place], self._read(self._ids[words[some]], keys, state))
+        ids = [int(self._ids[word]) for word in words]
+        keys = [(id(context), word) for context, word in zip(contexts, ids, strict=True)]
+        places = {key: place for place, key in enumerate(keys)}  # of one text for each key
+        some = [contexts[place] for place in places.values()]
+        read = self._read(
+            np.array([ids[place] for place in places.values()]),
+            np.stack([context.output for context in some]),
+            np.stack([context.cell for context in some]),
+        )
+        found = dict(zip(places, read, strict=True))
+        return [found[key] for key in keys]
 
-    def range(self, context: RecurrentContext, first: Tensor, after: Tensor) -> Tensor:
-        """Return Σ p(w) over the words first … after − 1, (…, R) for each context."""
-        known = context.sums.gather(-1, self._places[after])
-        known = (known - context.sums.gather(-1, self._places[first])).clamp_min_(0)
-        return known + context.unknown[..., None] * (self._others[after] - self._others[first])
+    def range(
+        self,
+        contexts: Sequence[RecurrentContext],
+        stops: Sequence[int],
+        first: Integers,
+        after: Integers,
+    ) -> Floats:
+        """Return Σ p(w) over the words first … after − 1, (P,).
 
-    @torch.no_grad()
-    def _read(self, ids: Tensor, keys: Tensor, state: LanguageState) -> RecurrentContext:
-        log_probs, state = self._model.step(ids, state)
-        sums = pad(log_probs.exp()[:, self._shared].double().cumsum(-1), (1, 0))
-        return RecurrentContext(keys, state, sums.float(), (1 - sums[:, -1]).clamp_min_(0))
+        Pairs up to stops[0] are of the first context, those up to stops[1] of the second, ….
+        """
+        begin, end = self._places[first], self._places[after]
+        found: Floats = self._others[after] - self._others[first]
+        for context, (start, stop) in zip(contexts, pairwise([0, *stops]), strict=True):
+            sums, own = context.sums, found[start:stop]
+            own *= context.unknown
+            own += np.maximum(sums[end[start:stop]] - sums[begin[start:stop]], 0)
+        return found
+
+    def _read(self, ids: Integers, output: Singles, cell: Singles) -> list[RecurrentContext]:
+        probabilities, output, cell = self._model.step(ids, output, cell)
+        sums = np.zeros((len(ids), len(self._shared) + 1))
+        np.cumsum(probabilities[:, self._shared], axis=-1, dtype=np.float64, out=sums[:, 1:])
+        unknown = np.maximum(1 - sums[:, -1], 0).tolist()
+        parts = zip(output, cell, sums.astype(np.float32), unknown, strict=True)
+        return [RecurrentContext(*part) for part in parts]
+
+
+def _sigmoid(values: Singles) -> Singles:
+    return np.asarray(0.5 * np.tanh(0.5 * values) + 0.5)
+
+
+def _softmax(logits: Singles) -> Singles:
+    logits -= logits.max(-1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(-1, keepdims=True)
+    return logits

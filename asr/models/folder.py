@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from asr.errors import UserError
+from asr.model_folder import (
+    BOUNDARIES,
+    CARD,
+    CONFIG,
+    FORMAT,
+    LANGUAGE_MODEL,
+    SCALE,
+    WEIGHTS,
+    ModelFolder,
+    read_arrays,
+    read_folder,
+)
 
-FORMAT = 1
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-# Beside the weights, where there are any:
-LANGUAGE_MODEL = "words.npz"  # see `WordModel.load`
-BOUNDARIES = "boundaries.safetensors"  # see `asr.models.boundary`
-
-
-@dataclass(frozen=True)
-class ModelFolder:
-    """What lies in a model folder, read but not yet made into a model.
-
-    task: "speech", "translation" or "language". model: the table of its settings.
-    notes: what training says of itself (data, steps, figures).
-    """
-
-    path: Path
-    task: str
-    model: dict[str, Any]
-    notes: dict[str, Any]
-    vocabularies: dict[str, str]
+__all__ = [
+    "BOUNDARIES",
+    "CARD",
+    "CONFIG",
+    "FORMAT",
+    "LANGUAGE_MODEL",
+    "WEIGHTS",
+    "ModelFolder",
+    "copy_folder",
+    "load_weights",
+    "read_folder",
+    "read_weights",
+    "save_folder",
+]
 
 
 def save_folder(
@@ -93,35 +97,6 @@ def copy_folder(source: Path, target: Path, bits: int) -> None:
             shutil.copytree(recurrent, target / recurrent.name)
 
 
-def read_folder(path: Path, task: str | None = None) -> ModelFolder:
-    """Read all but the weights.
-
-    task: the one that is wanted; None takes any.
-
-    Raises:
-        UserError: the folder is not there, is no model, of another task or a newer format.
-    """
-    try:
-        config = json.loads((path / CONFIG).read_text("utf-8"))
-        found, number = config["task"], config["format"]
-        vocabularies = {
-            name: (path / f"{Path(name).name}.json").read_text("utf-8")
-            for name in config["vocabularies"]
-        }
-        model, notes = config["model"], config["notes"]
-    except OSError as error:
-        raise UserError(
-            f"{path}: not a model folder ({error.strerror}: {error.filename})"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path / CONFIG}: not the config of a model: {error}") from error
-    if number != FORMAT:
-        raise UserError(f"{path}: format {number}, but this version reads format {FORMAT}")
-    if task is not None and found != task:
-        raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
-    return ModelFolder(path, found, model, notes, vocabularies)
-
-
 def load_weights(module: nn.Module, path: Path, file: str = WEIGHTS) -> None:
     """Fill a module with weights of a model folder, checked by name and shape first.
 
@@ -147,15 +122,7 @@ def read_weights(file: Path) -> dict[str, Tensor]:
     Raises:
         UserError: the file is missing or damaged.
     """
-    try:
-        return _restored(load_file(str(file)))
-    except FileNotFoundError as error:
-        raise UserError(f"{file}: no weights there") from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise UserError(f"{file}: damaged or not safetensors: {error}") from error
-
-
-_SCALE = ".scale"  # behind the name of a matrix of 8 bits: one factor a row
+    return {name: torch.from_numpy(value) for name, value in read_arrays(file).items()}
 
 
 def _stored(name: str, value: Tensor, bits: int) -> dict[str, Tensor]:
@@ -167,17 +134,4 @@ def _stored(name: str, value: Tensor, bits: int) -> dict[str, Tensor]:
     rows = value.float().flatten(1)
     scale = rows.abs().amax(1).clamp_min(1e-12) / 127  # (rows,)
     whole = (rows / scale[:, None]).round().to(torch.int8)
-    return {name: whole.view(value.shape).contiguous(), name + _SCALE: scale}
-
-
-def _restored(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Undo `_stored`; what has no scale stays as it is."""
-    restored: dict[str, Tensor] = {}
-    for name, value in state.items():
-        if name.endswith(_SCALE) and name.removesuffix(_SCALE) in state:
-            continue
-        scale = state.get(name + _SCALE)
-        if scale is not None:
-            value = value.float() * scale.view(-1, *[1] * (value.dim() - 1))
-        restored[name] = value
-    return restored
+    return {name: whole.view(value.shape).contiguous(), name + SCALE: scale}

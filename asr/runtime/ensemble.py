@@ -2,83 +2,68 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from asr.attention.contract import Alignment, Annotations, Memory
-from asr.models.decoder import Decoder
-from asr.models.state import DecoderState
+from asr.search.contract import Integers, SearchDecoder, Stepped
 
-
-class EnsembleMemory(NamedTuple):
-    """The memories of the members, in their order, of the same utterances."""
-
-    members: tuple[Memory, ...]
-
-    @property
-    def values(self) -> Tensor:
-        """Annotations (B, T, E) of the first member."""
-        return self.members[0].values
-
-    @property
-    def mask(self) -> Tensor:
-        """Where there is something to attend to (B, T): the same for all members."""
-        return self.members[0].mask
-
-
-class EnsembleState(NamedTuple):
-    """The states of the members, in their order."""
-
-    members: tuple[DecoderState, ...]
-
-    @property
-    def alignment(self) -> Alignment:
-        """Where the members looked on the average, (B, N, T)."""
-        alignments = [state.alignment for state in self.members]
-        weights = torch.stack([each.weights for each in alignments]).mean(0)
-        cumulative = torch.stack([each.cumulative for each in alignments]).mean(0)
-        return Alignment(weights, cumulative)
-
-    def select(self, index: Tensor) -> EnsembleState:
-        """Reorder hypotheses; index (B, M), as in `DecoderState.select`."""
-        return EnsembleState(tuple(state.select(index) for state in self.members))
+States = tuple[Any, ...]  # of the members, in their order
 
 
 class Ensemble:
-    """Decoders of one vocabulary that vote; to a search they are one decoder.
+    """Decoders of one vocabulary, bound to the same utterances; to a search they are one decoder.
 
-    p(y_i) = 1/K Σ_k p_k(y_i). Every member keeps its own state and its own attention.
+    p(y_i) = 1/K Σ_k p_k(y_i). Each member keeps its own state and attention; the weights are the
+    mean of the members'. The members may be run by different engines.
     """
 
-    def __init__(self, members: Sequence[Decoder]) -> None:
-        """Join decoders that know the same tokens.
+    def __init__(self, members: Sequence[SearchDecoder[Any]]) -> None:
+        """Join decoders.
 
-        Raises ValueError when there are none.
+        Raises:
+            ValueError: there are none.
         """
         if not members:
             raise ValueError("an ensemble needs a member")
         self.members = tuple(members)
 
-    def prepare(self, annotations: Sequence[Annotations]) -> EnsembleMemory:
-        """Make the memories of one batch from what each member's own encoder gave."""
-        pairs = zip(self.members, annotations, strict=True)
-        return EnsembleMemory(tuple(member.prepare(each) for member, each in pairs))
+    @property
+    def utterances(self) -> int:
+        """See `SearchDecoder.utterances`."""
+        return self.members[0].utterances
 
-    def start(self, memory: EnsembleMemory) -> EnsembleState:
-        """Return the states before the first step, with N = 1."""
-        pairs = zip(self.members, memory.members, strict=True)
-        return EnsembleState(tuple(member.start(each) for member, each in pairs))
+    def start(self) -> States:
+        """See `SearchDecoder.start`."""
+        return tuple(member.start() for member in self.members)
 
-    def step(
-        self, token: Tensor, state: EnsembleState, memory: EnsembleMemory
-    ) -> tuple[Tensor, EnsembleState]:
-        """Take the last tokens (B, N) and give log-probabilities (B, N, V) of the next ones."""
-        trios = zip(self.members, state.members, memory.members, strict=True)
-        found = [member.step(token, own, its) for member, own, its in trios]
-        logs = torch.stack([torch.log_softmax(logits.float(), dim=-1) for logits, _ in found])
-        mean = logs.logsumexp(0) - math.log(len(found))
-        return mean, EnsembleState(tuple(own for _, own in found))
+    def step(self, tokens: Integers, state: States) -> Stepped[States]:
+        """See `SearchDecoder.step`."""
+        pairs = zip(self.members, state, strict=True)
+        found = [member.step(tokens, own) for member, own in pairs]
+        log_probs = _log_mean_exp([each.log_probs for each in found])
+        weights = np.mean([each.weights for each in found], axis=0)
+        return Stepped(log_probs, weights, tuple(each.state for each in found))
+
+    def select(self, state: States, parents: Integers) -> States:
+        """See `SearchDecoder.select`."""
+        pairs = zip(self.members, state, strict=True)
+        return tuple(member.select(own, parents) for member, own in pairs)
+
+    def take(self, state: States, rows: Integers) -> tuple[Ensemble, States]:
+        """See `SearchDecoder.take`."""
+        taken = [member.take(own, rows) for member, own in zip(self.members, state, strict=True)]
+        return Ensemble([member for member, _ in taken]), tuple(own for _, own in taken)
+
+
+def _log_mean_exp(values: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return log(1/K Σ_k exp(values_k)) of K arrays."""
+    greatest = np.maximum.reduce(values)
+    np.maximum(greatest, np.finfo(np.float32).min, out=greatest)  # where all are −inf
+    total = np.exp(values[0] - greatest)
+    for each in values[1:]:
+        total += np.exp(each - greatest)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(total / np.float32(len(values))) + greatest)

@@ -1,21 +1,29 @@
-"""From a prepared memory to text: greedy search, beam search, and what else may score."""
+"""From a decoder that steps to text: greedy search, beam search, and additional scorers."""
 
 from asr.search.beam import beam_search
-from asr.search.greedy import ctc_greedy, greedy
+from asr.search.contract import LanguageModel, Scorer, SearchDecoder, Stepped
+from asr.search.ctc import CTCPrefixScorer, ctc_greedy
+from asr.search.greedy import greedy
 from asr.search.guard import RepeatGuard
 from asr.search.hypothesis import Hypothesis
+from asr.search.internal_model import InternalModelScorer
+from asr.search.language_model import LanguageModelScorer
+from asr.search.limits import step_limits
 from asr.search.options import BeamSettings
-from asr.search.scorers import CTCPrefixScorer, LanguageModel, LanguageModelScorer, Scorer
 
 __all__ = [
     "BeamSettings",
     "CTCPrefixScorer",
     "Hypothesis",
+    "InternalModelScorer",
     "LanguageModel",
     "LanguageModelScorer",
     "RepeatGuard",
     "Scorer",
+    "SearchDecoder",
+    "Stepped",
     "beam_search",
     "ctc_greedy",
     "greedy",
+    "step_limits",
 ]

@@ -3,93 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from asr.errors import UserError
-from asr.search.contract import Memory, SearchDecoder, State
-from asr.search.guard import DEFAULT_GUARD, GuardState
-from asr.search.hypothesis import (
-    History,
-    Hypothesis,
-    Step,
-    check_limits,
-    next_log_probabilities,
-    reorder,
-    should_thin,
-    take,
-)
+from asr.search.choice import append, choose
+from asr.search.contract import Integers, Scorer, ScorerState, SearchDecoder, State
+from asr.search.guard import DEFAULT_GUARD, Counts, GuardState
+from asr.search.hypothesis import History, Hypothesis, Step
+from asr.search.limits import check_limits
 from asr.search.options import BeamSettings
 from asr.search.pool import Pool, StepReport
-from asr.search.scorers import Scorer, ScorerState
+from asr.search.trees import reorder, take
 from asr.text.vocabulary import BLANK, EOS
 
+Doubles = NDArray[np.float64]
 
-class _Live(NamedTuple, Generic[Memory, State]):
+_LEAST = -1e4  # in place of a log-probability of −inf
+_DONE_SHARE = 1 / 8  # of the rows, before they are taken out
+
+
+class _Live(NamedTuple, Generic[State]):
     """The utterances that are still being decoded: b of them, n hypotheses of each."""
 
-    memory: Memory
+    decoder: SearchDecoder[State]
     state: State
-    tokens: Tensor  # (b, n), the last ones
-    recent: Tensor  # (b, n, settings.recombine), the last so many
-    totals: Tensor  # (b, n) float64, sums of scores; −inf for a dead hypothesis
+    tokens: Integers  # (b, n), last token of each
+    recent: Integers  # (b, n, settings.recombine), the last tokens
+    totals: Doubles  # (b, n), sums of scores; −inf for a dead hypothesis
     watch: GuardState
     scorers: tuple[ScorerState, ...]
 
 
-@torch.no_grad()
+class _Columns(NamedTuple):
+    """A step of all utterances, before it is split into a `StepReport` each.
+
+    ends, end_totals: (b, n). The others: (b, m).
+    """
+
+    ends: NDArray[np.float32]
+    end_totals: Doubles
+    tokens: Integers
+    parents: Integers
+    totals: Doubles
+    log_probabilities: NDArray[np.float32]
+    excess: Counts
+
+
 def beam_search(
-    decoder: SearchDecoder[Memory, State],
-    memory: Memory,
-    limits: Tensor,
+    decoder: SearchDecoder[State],
+    limits: Integers,
     settings: BeamSettings = BeamSettings(),
     scorers: Sequence[Scorer] = (),
     best: int = 1,
 ) -> list[list[Hypothesis]]:
     """Decode each utterance to its `best` hypotheses, best first (fewer if fewer ended).
 
-    limits: (B,) long, most tokens of each text, end-of-sentence not counted. Where it is reached
-        every hypothesis ends: by "eos" if it would have ended there, else by "length".
-    scorers: see `asr.search.scorers`; made for this batch, in its order.
+    limits: (B,), most tokens of each text, end-of-sentence not counted. At its limit every
+        hypothesis ends: by "eos" if it would have ended there, else by "length".
+    scorers: see `asr.search.contract.Scorer`; made for this batch, in its order.
 
-    An utterance is done when no live hypothesis can come among its best any more; those done are
-    taken out of the batch once they are an eighth of it. Each step sends one small tensor and a
-    number to the host. Hypotheses stopped by the guard are given only where too few others ended.
+    An utterance is done when no live hypothesis can rank among its best any more; those done are
+    taken out of the batch once they are an eighth of it. Hypotheses stopped by the guard are
+    returned only where too few others ended.
 
     Raises:
-        UserError: weights of the scorers that leave the decoder less than nothing.
+        UserError: weights of the scorers that leave the decoder a negative one.
         ValueError: limits of the wrong shape, or negative.
     """
     share = _decoder_share(scorers)
-    caps = check_limits(limits, len(memory.mask))
-    pools = [Pool(settings, cap, best) for cap in caps]
-    history = History()
-    utterances = list(range(len(caps)))  # of the rows
-    rows = {utterance: row for row, utterance in enumerate(utterances)}
-    live = _start(decoder, memory, settings, scorers)
+    gain = sum(scorer.weight * scorer.bound for scorer in scorers)
+    caps = check_limits(limits, decoder.utterances)
+    pools = [Pool(settings, cap, best, gain) for cap in caps]
+    history, utterances = History(), list(range(len(caps)))  # of the rows
+    search = _Search(settings, tuple(scorers), share)
+    live = search.start(decoder)
     step = 0
-    while not all(pool.done for pool in pools):
-        live, weights, reports = _step(decoder, live, settings, scorers, share)
-        history.add(
-            Step(
-                rows=rows,
-                weights=weights,
-                ends=[report.ends for report in reports],
-                parents=[report.parents for report in reports],
-                tokens=[report.tokens for report in reports],
-                log_probabilities=[report.log_probabilities for report in reports],
-            )
-        )
-        for utterance, report in zip(utterances, reports, strict=True):
+    while utterances:
+        log_probs, weights, state = live.decoder.step(live.tokens, live.state)
+        live, columns = search.extend(live._replace(state=state), log_probs, weights)
+        history.add(_recorded(utterances, weights, columns))
+        for row, (utterance, report) in enumerate(zip(utterances, _reports(columns), strict=True)):
             pools[utterance].add(step, report)
+            if pools[utterance].done:
+                live.totals[row] = -np.inf
         left = [row for row, utterance in enumerate(utterances) if not pools[utterance].done]
-        if should_thin(len(left), len(utterances)):
-            live = take(live, torch.tensor(left, device=live.tokens.device))
+        if not left:
+            break
+        live = search.advance(live, columns)
+        if len(left) <= (1 - _DONE_SHARE) * len(utterances):
+            live = search.take(live, np.array(left))
             utterances = [utterances[row] for row in left]
-            rows = {utterance: row for row, utterance in enumerate(utterances)}
         step += 1
     return [
         [history.hypothesis(utterance, ending) for ending in pool.best()]
@@ -98,7 +105,7 @@ def beam_search(
 
 
 def _decoder_share(scorers: Sequence[Scorer]) -> float:
-    """Weight of the decoder: what the scorers that share with it leave."""
+    """Return the weight of the decoder: what the scorers that share with it leave."""
     share = 1 - sum(scorer.weight for scorer in scorers if scorer.shares)
     if share < 0 or any(scorer.weight < 0 for scorer in scorers):
         raise UserError(
@@ -108,141 +115,121 @@ def _decoder_share(scorers: Sequence[Scorer]) -> float:
     return share
 
 
-def _start(
-    decoder: SearchDecoder[Memory, State],
-    memory: Memory,
-    settings: BeamSettings,
-    scorers: Sequence[Scorer],
-) -> _Live[Memory, State]:
-    batch, device = len(memory.mask), memory.values.device
-    return _Live(
-        memory=memory,
-        state=decoder.start(memory),
-        tokens=torch.full((batch, 1), EOS, device=device),
-        totals=torch.zeros(batch, 1, dtype=torch.float64, device=device),
-        recent=torch.full((batch, 1, settings.recombine), EOS, device=device),
-        watch=(settings.guard or DEFAULT_GUARD).start(batch, device),
-        scorers=tuple(scorer.start(batch) for scorer in scorers),
-    )
+@dataclass(frozen=True)
+class _Search:
+    """What stays the same during a search; share: weight of the decoder."""
 
+    settings: BeamSettings
+    scorers: tuple[Scorer, ...]
+    share: float
 
-def _step(
-    decoder: SearchDecoder[Memory, State],
-    live: _Live[Memory, State],
-    settings: BeamSettings,
-    scorers: Sequence[Scorer],
-    share: float,
-) -> tuple[_Live[Memory, State], Tensor, list[StepReport]]:
-    """One step of all hypotheses: what lives on, weights (b, n, T), reports per utterance."""
-    logits, state = decoder.step(live.tokens, live.state, live.memory)
-    log_probabilities = next_log_probabilities(logits)  # (b, n, V)
-    sums = _sums(log_probabilities, live, scorers, share)  # (b, n, V)
-    end_totals = sums[..., EOS].clone()  # (b, n)
-    _bar_endings(sums, log_probabilities, settings.end_threshold)
-    totals, parents, tokens = _choose(sums, live.recent, settings)  # (b, m)
-    weights, state = state.alignment.weights, state.select(parents)
-    watch, excess = live.watch, torch.zeros_like(tokens)
-    if settings.guard is not None:
-        watch = reorder(live.watch, parents)
-        watch, excess = settings.guard.advance(watch, tokens, state.alignment.weights)
-    survivors = _Live(
-        memory=live.memory,
-        state=state,
-        tokens=tokens,
-        recent=_recent(live.recent, parents, tokens),
-        totals=totals.masked_fill((tokens == EOS) | (excess > 0), -torch.inf),
-        watch=watch,
-        scorers=tuple(
-            scorer.advance(each, parents, tokens)
-            for scorer, each in zip(scorers, live.scorers, strict=True)
-        ),
-    )
-    chosen = log_probabilities.flatten(1).gather(1, parents * log_probabilities.size(-1) + tokens)
-    ends = log_probabilities[..., EOS]
-    columns = [ends, end_totals, tokens, parents, totals, chosen, excess]
-    return survivors, weights, _reports(columns)
-
-
-def _sums(
-    log_probabilities: Tensor,
-    live: _Live[Memory, State],
-    scorers: Sequence[Scorer],
-    share: float,
-) -> Tensor:
-    """Sums of scores (b, n, V), in float64, of each hypothesis with each next token."""
-    # A decoder may give exactly 0 to a token; finite, so that something can always be chosen.
-    sums = log_probabilities.double().clamp_min_(_LEAST).mul_(share)
-    for scorer, state in zip(scorers, live.scorers, strict=True):
-        sums += scorer.weight * scorer.scores(state).clamp_min(_LEAST)
-    sums += live.totals[..., None]
-    sums[..., BLANK] = -torch.inf
-    return sums
-
-
-def _bar_endings(sums: Tensor, log_probabilities: Tensor, threshold: float | None) -> None:
-    """Forbid, in `sums`, to end where the decoder would much rather go on."""
-    if threshold is None:
-        return
-    others = log_probabilities.clone()
-    others[..., EOS] = -torch.inf
-    barred = log_probabilities[..., EOS] < threshold * others.amax(-1)  # (b, n)
-    sums[..., EOS].masked_fill_(barred, -torch.inf)
-
-
-def _choose(sums: Tensor, recent: Tensor, settings: BeamSettings) -> tuple[Tensor, Tensor, Tensor]:
-    """Take the best of (b, n, V): sums (−inf if too far behind), parents and tokens, (b, m).
-
-    m is as small as the most that any utterance keeps.
-    """
-    vocabulary_size = sums.size(-1)
-    flat = sums.flatten(1)
-    wanted = settings.size * (_SPARE if settings.recombine else 1)
-    totals, index = flat.topk(min(wanted, flat.size(1)))  # sorted
-    if settings.recombine:
-        last = _recent(recent, index // vocabulary_size, index % vocabulary_size)  # (b, k, L)
-        alike = (last[:, :, None] == last[:, None]).all(-1)  # (b, k, k)
-        again = alike.tril(-1).any(-1)  # a better one ends the same way, and both go on
-        again &= index % vocabulary_size != EOS
-        totals = totals.masked_fill(again, -torch.inf)
-        totals, order = totals.topk(min(settings.size, totals.size(1)))
-        index = index.gather(1, order)
-    behind = totals < totals[:, :1] - settings.width
-    totals = totals.masked_fill(behind, -torch.inf)
-    most = max(1, int(totals.isfinite().sum(1).max()))  # alive; the dead come last
-    totals, index = totals[:, :most], index[:, :most]
-    return totals, index // vocabulary_size, index % vocabulary_size
-
-
-def _recent(recent: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
-    """Return the last tokens (b, m, L) of each hypothesis with its new one."""
-    if not recent.size(-1):
-        return recent[:, :1].expand(-1, parents.size(1), -1)
-    kept = recent.gather(1, parents[..., None].expand(-1, -1, recent.size(-1)))
-    return torch.cat([kept[..., 1:], tokens[..., None]], dim=-1)
-
-
-def _reports(columns: list[Tensor]) -> list[StepReport]:
-    """Bring all to the host at once: the columns of `StepReport`, each (b, n) or (b, m)."""
-    joined = torch.cat([column.double() for column in columns], dim=1).tolist()
-    widths = [column.size(1) for column in columns]
-    stops = list(accumulate(widths))
-    reports = []
-    for row in joined:
-        parts = [row[stop - width : stop] for stop, width in zip(stops, widths, strict=True)]
-        ends, end_totals, tokens, parents, totals, chosen, excess = parts
-        reports.append(
-            StepReport(
-                ends=ends,
-                end_totals=end_totals,
-                tokens=[int(token) for token in tokens],
-                parents=[int(parent) for parent in parents],
-                totals=totals,
-                log_probabilities=chosen,
-                excess=[int(count) for count in excess],
-            )
+    def start(self, decoder: SearchDecoder[State]) -> _Live[State]:
+        """Return the empty hypothesis of each utterance."""
+        batch = decoder.utterances
+        return _Live(
+            decoder=decoder,
+            state=decoder.start(),
+            tokens=np.full((batch, 1), EOS),
+            recent=np.full((batch, 1, self.settings.recombine), EOS),
+            totals=np.zeros((batch, 1)),
+            watch=(self.settings.guard or DEFAULT_GUARD).start(batch),
+            scorers=tuple(scorer.start(batch) for scorer in self.scorers),
         )
-    return reports
+
+    def extend(
+        self,
+        live: _Live[State],
+        log_probs: NDArray[np.float32],
+        weights: NDArray[np.float32],
+    ) -> tuple[_Live[State], _Columns]:
+        """Choose the next hypotheses: log_probs (b, n, V), weights (b, n, T).
+
+        Returns them with the decoder's and the scorers' states still those of their parents.
+        """
+        log_probs[..., BLANK] = -np.inf  # no token; not renormalised
+        sums = self._sums(log_probs, live)  # (b, n, V)
+        end_totals = sums[..., EOS].copy()  # (b, n)
+        self._bar_endings(sums, log_probs)
+        totals, parents, tokens = choose(sums, live.recent, self.settings)  # (b, m)
+        rows = np.arange(len(tokens))[:, None]
+        watch, excess = live.watch, np.zeros(tokens.shape, np.int32)
+        if self.settings.guard is not None:
+            peaks = weights.argmax(-1)[rows, parents]
+            watch, excess = self.settings.guard.advance(reorder(watch, parents), tokens, peaks)
+        columns = _Columns(
+            ends=log_probs[..., EOS],
+            end_totals=end_totals,
+            tokens=tokens,
+            parents=parents,
+            totals=totals,
+            log_probabilities=log_probs[rows, parents, tokens],
+            excess=excess,
+        )
+        extended = live._replace(
+            tokens=tokens,
+            recent=append(live.recent, parents, tokens),
+            totals=np.where((tokens == EOS) | (excess > 0), -np.inf, totals),
+            watch=watch,
+        )
+        return extended, columns
+
+    def advance(self, live: _Live[State], columns: _Columns) -> _Live[State]:
+        """Bring the states of decoder and scorers from the parents to the chosen hypotheses."""
+        alive = live.totals > -np.inf
+        state, parents = live.state, columns.parents
+        if columns.ends.shape[1] > 1 or parents.shape[1] > 1:  # else there is nothing to reorder
+            state = live.decoder.select(state, parents)
+        scorers = tuple(
+            scorer.advance(each, parents, live.tokens, alive)
+            for scorer, each in zip(self.scorers, live.scorers, strict=True)
+        )
+        return live._replace(state=state, scorers=scorers)
+
+    def take(self, live: _Live[State], rows: Integers) -> _Live[State]:
+        """Keep some utterances."""
+        decoder, state = live.decoder.take(live.state, rows)
+        scorers = tuple(
+            scorer.take(each, rows) for scorer, each in zip(self.scorers, live.scorers, strict=True)
+        )
+        arrays = take((live.tokens, live.recent, live.totals, live.watch), rows)
+        return _Live(decoder, state, *arrays, scorers)
+
+    def _sums(self, log_probs: NDArray[np.float32], live: _Live[State]) -> Doubles:
+        """Return the sums of scores (b, n, V) of each hypothesis with each next token."""
+        # A decoder may give exactly 0 to a token; finite, so that something can always be chosen.
+        sums = np.maximum(log_probs, _LEAST, dtype=np.float64)
+        if self.share != 1:
+            sums *= self.share
+        for scorer, state in zip(self.scorers, live.scorers, strict=True):
+            sums += scorer.weight * np.maximum(scorer.scores(state), _LEAST)
+        sums += live.totals[..., None]
+        sums[..., BLANK] = -np.inf
+        return sums
+
+    def _bar_endings(self, sums: Doubles, log_probs: NDArray[np.float32]) -> None:
+        """Forbid, in `sums`, endings below the threshold."""
+        threshold = self.settings.end_threshold
+        if threshold is None:
+            return
+        ends = log_probs[..., EOS].copy()
+        log_probs[..., EOS] = -np.inf
+        barred = ends < threshold * log_probs.max(-1)  # (b, n)
+        log_probs[..., EOS] = ends
+        sums[..., EOS][barred] = -np.inf
 
 
-_LEAST = -1e4  # in place of a log-probability of −inf
-_SPARE = 3  # times the beam's size, how many are looked at where some may be alike
+def _recorded(utterances: Sequence[int], weights: NDArray[np.float32], columns: _Columns) -> Step:
+    return Step(
+        rows={utterance: row for row, utterance in enumerate(utterances)},
+        weights=weights,
+        ends=columns.ends.tolist(),
+        parents=columns.parents.tolist(),
+        tokens=columns.tokens.tolist(),
+        log_probabilities=columns.log_probabilities.tolist(),
+    )
+
+
+def _reports(columns: _Columns) -> list[StepReport]:
+    """Split a step by utterances."""
+    lists = (column.tolist() for column in columns)
+    return [StepReport(*parts) for parts in zip(*lists, strict=True)]

@@ -1,47 +1,131 @@
-"""What a search asks of a decoder: less than `asr.models.decoder.Decoder` and an ensemble offer."""
+"""What a search needs: a decoder that steps, and scorers; all arrays are numpy's.
+
+Letters: B utterances, N hypotheses of each, V tokens, T annotations.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from asr.attention.contract import Alignment
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Integers: TypeAlias = NDArray[np.int64]
+Booleans: TypeAlias = NDArray[np.bool_]
+
+State = TypeVar("State")
 
 
-class SearchMemory(Protocol):
-    """What was prepared of B utterances: a NamedTuple of tensors (B, …), or of such tuples."""
+class Stepped(NamedTuple, Generic[State]):
+    """The result of one decoder step.
+
+    log_probs: (B, N, V) float32, of the next token; new memory, which the search may overwrite.
+    weights: (B, N, T) float32, attention weights of this step; never overwritten.
+    """
+
+    log_probs: NDArray[np.float32]
+    weights: NDArray[np.float32]
+    state: State
+
+
+class SearchDecoder(Protocol[State]):
+    """A decoder bound to the memory of one batch. Its state is opaque to the search.
+
+    No method changes the decoder or a state; each returns a new one. So an engine may keep its
+    state on a device of its own, and a search may go on from any earlier state.
+    """
 
     @property
-    def values(self) -> Tensor:
-        """Annotations (B, T, E)."""
+    def utterances(self) -> int:
+        """B."""
 
-    @property
-    def mask(self) -> Tensor:
-        """Where there is something to attend to, (B, T) bool."""
-
-
-class SearchState(Protocol):
-    """What a step hands to the next: a NamedTuple of tensors (B, N, …), or of such tuples."""
-
-    @property
-    def alignment(self) -> Alignment:
-        """Where the steps looked, (B, N, T)."""
-
-    def select(self, index: Tensor) -> Self:
-        """Reorder hypotheses: the m-th new one is the old one index[b, m]; index (B, M)."""
-
-
-Memory = TypeVar("Memory", bound=SearchMemory)
-State = TypeVar("State", bound=SearchState)
-MemoryIn = TypeVar("MemoryIn", bound=SearchMemory, contravariant=True)
-
-
-class SearchDecoder(Protocol[MemoryIn, State]):
-    """A decoder with its own kind of memory and of state."""
-
-    def start(self, memory: MemoryIn, /) -> State:
+    def start(self) -> State:
         """Return the state before the first step, with N = 1."""
 
-    def step(self, token: Tensor, state: State, memory: MemoryIn, /) -> tuple[Tensor, State]:
-        """Take the last tokens (B, N) and give logits (B, N, V) of the next ones."""
+    def step(self, tokens: Integers, state: State) -> Stepped[State]:
+        """Read the last token of each hypothesis, (B, N)."""
+
+    def select(self, state: State, parents: Integers) -> State:
+        """Reorder hypotheses: the m-th new one is the old one parents[b, m]; parents (B, M)."""
+
+    def take(self, state: State, rows: Integers) -> tuple[Self, State]:
+        """Return decoder and state of the utterances rows (b,); an utterance may occur twice."""
+
+
+# What a scorer knows of B × N hypotheses; opaque to the search.
+ScorerState: TypeAlias = Any
+
+
+class Scorer(Protocol):
+    """Scores each next token during a beam search.
+
+    The search ranks hypotheses by the sum over steps of
+
+        (1 − Σ w_i) · log p_decoder(y) + Σ w_i · score_i(y) + Σ w_k · score_k(y)
+
+    where i runs over the scorers that share the decoder's weight (CTC, which reads the same audio)
+    and k over those added on top (language models, which do not). With one of each it is the usual
+    (1 − λ) · attention + λ · CTC + β · LM (Watanabe et al. 2017, "Hybrid CTC/attention
+    architecture for end-to-end speech recognition").
+
+    weight: factor of the scores, not negative.
+    shares: True if the weight is taken from the decoder's, False if it comes on top.
+    bound: upper bound of any score, in nats, at least 0; 0 for log-probabilities. The search stops
+        once no live hypothesis can still win, and relies on it.
+    """
+
+    @property
+    def weight(self) -> float: ...
+
+    @property
+    def shares(self) -> bool: ...
+
+    @property
+    def bound(self) -> float: ...
+
+    def start(self, batch: int) -> ScorerState:
+        """Return the state before the first token, with N = 1 hypothesis an utterance."""
+        ...
+
+    def scores(self, state: ScorerState) -> Floats:
+        """Return the scores (B, N, V) of all next tokens, in nats; EOS scores ending here."""
+        ...
+
+    def advance(
+        self, state: ScorerState, parents: Integers, tokens: Integers, alive: Booleans
+    ) -> ScorerState:
+        """Append tokens[b, m] to hypothesis parents[b, m]; all (B, M).
+
+        alive: False where the scores of the new hypothesis will not be used; any will do.
+        """
+        ...
+
+    def take(self, state: ScorerState, rows: Integers) -> ScorerState:
+        """Return the state of the utterances rows (b,)."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A language model that `LanguageModelScorer` can add to a search.
+
+    States are nested tuples of arrays (B, N, …).
+    """
+
+    def start(self, batch: int) -> ScorerState:
+        """Return the state at the start of a text, with N = 1 text an utterance."""
+        ...
+
+    def log_probs(self, state: ScorerState) -> Floats:
+        """Return the log-probabilities (B, N, V) of the next token, end-of-sentence at id EOS."""
+        ...
+
+    def advance(
+        self,
+        state: ScorerState,
+        parents: Integers,
+        tokens: Integers,
+        alive: Booleans | None = None,
+    ) -> ScorerState:
+        """Append tokens, as in `Scorer.advance`; alive: None for all."""
+        ...

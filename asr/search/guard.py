@@ -1,45 +1,48 @@
-"""A watch on decoders that go in circles: the same text again and again, or attention stuck."""
+"""Stops hypotheses that repeat themselves, or whose attention does not move."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from asr.errors import UserError
+from asr.search.contract import Integers
+
+Counts = NDArray[np.int32]
 
 
 class GuardState(NamedTuple):
-    """What the guard remembers of N hypotheses. P periods; [.., p − 1] is of the period p.
+    """The recent past of N hypotheses. P periods; [.., p − 1] is of the period p.
 
-    tokens, peaks: (B, N, P), the token p steps ago and the annotation that had most weight then.
-    repeated: (B, N, P), for how many tokens on end each has been the same as p tokens before.
-    standing: (B, N, P), likewise, with attention no further than p tokens before.
-    sitting: (B, N), for how many steps after the first attention has had this peak.
+    tokens, peaks: (B, N, P), the token p steps ago and the annotation with the most weight then.
+    repeated: (B, N, P), length of the run of tokens equal to the token p steps before.
+    standing: (B, N, P), likewise, where in addition attention is no further than p steps before.
+    sitting: (B, N), number of steps after the first with the same peak.
     """
 
-    tokens: Tensor
-    peaks: Tensor
-    repeated: Tensor
-    standing: Tensor
-    sitting: Tensor
+    tokens: Counts
+    peaks: Counts
+    repeated: Counts
+    standing: Counts
+    sitting: Counts
 
 
 @dataclass(frozen=True)
 class RepeatGuard:
-    """What counts as going in circles.
+    """When a hypothesis counts as a loop.
 
-    Speakers do say "no no no no", and attention then moves on with the sound. A decoder that
-    loops says it while attention stands still or jumps back. So few repeats are borne in the
-    second case and many in the first.
+    Speakers do repeat themselves ("no no no no"), and attention then moves on. A decoder in a loop
+    repeats while attention stands still or jumps back. So few repeats are tolerated in the second
+    case and many in the first.
 
-    longest_period: the longest text, in tokens, whose repetition is noticed.
-    standing_repeats: that many copies end a hypothesis if attention does not move on.
-    moving_repeats: that many end it wherever attention goes.
-    sitting: more tokens than this on one annotation end it too; 0 turns this off, as a model
-        whose attention does not move (one fixed context) needs.
+    longest_period: the longest text, in tokens, whose repetition is detected.
+    standing_repeats: number of copies that stop a hypothesis if attention does not move on.
+    moving_repeats: number of copies that stop it whatever attention does.
+    sitting: more tokens than this on one annotation stop it too; 0 turns this off, as needed for a
+        model whose attention does not move (one fixed context).
     """
 
     longest_period: int = 40
@@ -59,46 +62,45 @@ class RepeatGuard:
                 f"{self.standing_repeats} and moving_repeats {self.moving_repeats}"
             )
 
-    def start(self, batch: int, device: torch.device) -> GuardState:
+    def start(self, batch: int) -> GuardState:
         """Return the state before the first token, with N = 1."""
         shape = (batch, 1, self.longest_period)
-        none = torch.full(shape, -1, device=device)  # equals no token and no place
-        zeros = torch.zeros(shape, dtype=torch.long, device=device)
+        none = np.full(shape, -1, np.int32)  # equals no token and no annotation
+        zeros = np.zeros(shape, np.int32)
         return GuardState(none, none, zeros, zeros, zeros[..., 0])
 
     def advance(
-        self, state: GuardState, tokens: Tensor, weights: Tensor
-    ) -> tuple[GuardState, Tensor]:
-        """Note the newest tokens (B, N) and the weights (B, N, T) they were found with.
+        self, state: GuardState, tokens: Integers, peaks: Integers
+    ) -> tuple[GuardState, Counts]:
+        """Append the newest tokens (B, N) and the annotations (B, N) with the most weight.
 
-        Returns the new state and (B, N) long: how many of the last tokens only repeat what was
-        said before; 0 for a hypothesis that may go on.
+        Returns the new state and, (B, N), how many of the last tokens are repetition; 0 for a
+        hypothesis that may go on.
         """
-        peaks = weights.argmax(-1)  # (B, N)
-        token, peak = tokens[..., None], peaks[..., None]
+        token, peak = tokens.astype(np.int32)[..., None], peaks.astype(np.int32)[..., None]
         same = state.tokens == token  # (B, N, P)
         still = same & (state.peaks >= peak)
         repeated = (state.repeated + 1) * same
         standing = (state.standing + 1) * still
-        sitting = (state.sitting + 1) * (state.peaks[..., 0] == peaks)
+        sitting = (state.sitting + 1) * (state.peaks[..., 0] == peak[..., 0])
         new = GuardState(
-            torch.cat([token, state.tokens[..., :-1]], dim=-1),
-            torch.cat([peak, state.peaks[..., :-1]], dim=-1),
+            np.concatenate([token, state.tokens[..., :-1]], axis=-1),
+            np.concatenate([peak, state.peaks[..., :-1]], axis=-1),
             repeated,
             standing,
             sitting,
         )
         return new, self._excess(new)
 
-    def _excess(self, state: GuardState) -> Tensor:
-        """How many of the last tokens to cut, (B, N) long: the longest run that trips."""
-        periods = torch.arange(1, self.longest_period + 1, device=state.tokens.device)
+    def _excess(self, state: GuardState) -> Counts:
+        """Return how many of the last tokens to cut, (B, N): the longest run over a threshold."""
+        periods = np.arange(1, self.longest_period + 1, dtype=np.int32)
         moving = state.repeated >= periods * (self.moving_repeats - 1)  # (B, N, P)
         standing = state.standing >= periods * (self.standing_repeats - 1)
-        run = torch.where(moving, state.repeated, state.standing * standing).amax(-1)
+        run = np.where(moving, state.repeated, state.standing * standing).max(-1)
         if self.sitting:
-            run = torch.maximum(run, state.sitting * (state.sitting > self.sitting))
-        return run
+            run = np.maximum(run, state.sitting * (state.sitting > self.sitting))
+        return np.asarray(run, np.int32)
 
 
 DEFAULT_GUARD = RepeatGuard()

@@ -1,42 +1,37 @@
-"""What a search returns, and the record that it keeps on the way to build it.
+"""The result of a search, and the record of its steps from which it is built.
 
-Nothing is joined up during the search: each step leaves its tensors of weights where they are
-and notes, per hypothesis, from which one it came. The path is read backwards at the end.
+During the search each step keeps its weights as they are and, per hypothesis, the index of the
+hypothesis that it extends. At the end the best paths are traced back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeVar, cast
+from collections.abc import Mapping
+from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from asr.results import StopReason
-from asr.text.vocabulary import BLANK
-
-_DONE_SHARE: Final = 1 / 8  # of the rows, before they are taken out
-
-Tree = TypeVar("Tree")
 
 
 class Hypothesis(NamedTuple):
     """One text for one utterance. U tokens, T annotations (those of the batch, with padding).
 
     tokens: U ids, without the end-of-sentence token.
-    log_probability: what the decoder alone gives to the tokens followed by end-of-sentence, in
-        nats; whatever the stop reason, so hypotheses can be compared.
-    weights: (U + 1, T), where the decoder looked for each token and for end-of-sentence.
-    stop_reason: "eos", the decoder ended it; "length", the limit did; "repeat", it went in
-        circles, and what was said more than once in the circle is cut off.
+    log_probability: of the tokens and end-of-sentence by the decoder alone, in nats, whatever the
+        stop reason.
+    weights: (U + 1, T) float32, attention weights of each token and of end-of-sentence.
+    stop_reason: "eos", the decoder ended it; "length", it reached its limit; "repeat", it repeated
+        itself, and the repetition is cut off.
     token_log_probabilities: U + 1 summands of log_probability, end-of-sentence last.
     score: what the search ranked it by (scorers and length included; for "repeat", before the
-        cut); greedy search has nothing to rank by and puts log_probability there.
+        cut).
     """
 
     tokens: list[int]
     log_probability: float
-    weights: Tensor
+    weights: NDArray[np.float32]
     stop_reason: StopReason
     token_log_probabilities: list[float]
     score: float = 0.0
@@ -63,7 +58,7 @@ class Step(NamedTuple):
     """
 
     rows: Mapping[int, int]
-    weights: Tensor
+    weights: NDArray[np.float32]
     ends: list[list[float]]
     parents: list[list[int]]
     tokens: list[list[int]]
@@ -71,17 +66,17 @@ class Step(NamedTuple):
 
 
 class History:
-    """The steps of one search, and the hypotheses that lie in them."""
+    """The steps of one search."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
 
     def add(self, step: Step) -> None:
-        """Note the next step."""
+        """Append the next step."""
         self._steps.append(step)
 
     def hypothesis(self, utterance: int, ending: Ending) -> Hypothesis:
-        """Read a hypothesis of an utterance backwards from its ending."""
+        """Trace a hypothesis of an utterance back from its ending."""
         slot = ending.slot
         tokens: list[int] = []
         log_probabilities: list[float] = []
@@ -98,7 +93,7 @@ class History:
         rows = [step.rows[utterance] for step in steps]
         end = steps[kept].ends[rows[kept]][path[kept]]
         summands = [*log_probabilities[::-1][:kept], end]
-        weights = torch.stack(
+        weights = np.stack(
             [step.weights[row, at] for step, row, at in zip(steps, rows, path, strict=True)]
         )
         return Hypothesis(
@@ -109,50 +104,3 @@ class History:
             summands,
             ending.score,
         )
-
-
-def next_log_probabilities(logits: Tensor) -> Tensor:
-    """Log-softmax of logits (B, N, V) in float32; the blank is no token: −inf, not renormalised."""
-    log_probabilities = torch.log_softmax(logits.float(), dim=-1)
-    log_probabilities[..., BLANK] = -torch.inf
-    return log_probabilities
-
-
-def check_limits(limits: Tensor, utterances: int) -> list[int]:
-    """Return the limits (B,) as numbers.
-
-    Raises:
-        ValueError: not one limit an utterance, or a negative one.
-    """
-    if limits.shape != (utterances,):
-        raise ValueError(f"limits must be ({utterances},), one an utterance; got {limits.shape}")
-    numbers = [int(limit) for limit in limits.tolist()]
-    if any(limit < 0 for limit in numbers):
-        raise ValueError(f"limits must not be negative, got {min(numbers)}")
-    return numbers
-
-
-def should_thin(left: int, rows: int) -> bool:
-    """Whether enough of the rows are done to pay for a copy of those `left`."""
-    return 0 < left <= (1 - _DONE_SHARE) * rows
-
-
-def take(tree: Tree, rows: Tensor) -> Tree:
-    """Keep some utterances: rows (b,) of every tensor (B, …) in nested tuples."""
-    return change(lambda each: each[rows], tree)
-
-
-def reorder(tree: Tree, parents: Tensor) -> Tree:
-    """Reorder hypotheses: m-th = old parents[b, m], in every tensor (B, N, …) of nested tuples."""
-    batch = torch.arange(len(parents), device=parents.device)[:, None]
-    return change(lambda each: each[batch, parents], tree)
-
-
-def change(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
-    """Put function(tensor, …) in place of every tensor of nested tuples; others: of its shape."""
-    if isinstance(tree, Tensor):
-        return cast(Tree, function(tree, *others))
-    parts = zip(*(cast(tuple[object, ...], each) for each in (tree, *others)), strict=True)
-    changed = [change(function, *each) for each in parts]
-    kind = type(tree)  # a NamedTuple takes its parts one by one
-    return cast(Tree, kind(*changed) if hasattr(tree, "_fields") else tuple(changed))

@@ -1,69 +1,79 @@
-"""What a decoder would write of itself: its internal language model, to be taken off its scores.
+"""Internal-LM subtraction: the decoder's own language model, taken off its scores.
 
-A decoder learns, beside how words sound, which words its training transcripts had. A language
-model on top tells that a second time, and better; so the first telling is subtracted. It is what
-the decoder says where every context is the mean of the utterance's annotations, in which no word
-can be heard. Sources: Meng et al. 2021, "Internal language model estimation for domain-adaptive
-end-to-end speech recognition"; Zeineldeen et al. 2021, "Investigating methods to improve language
-model integration for attention-based encoder-decoder ASR models".
+A decoder also learns a prior over the texts of its training transcripts. An external language
+model counts this prior twice, so an estimate of it is subtracted: the decoder's probabilities when
+every context is the mean of the utterance's annotations. Sources: Meng et al. 2021, "Internal
+language model estimation for domain-adaptive end-to-end speech recognition"; Zeineldeen et al.
+2021, "Investigating methods to improve language model integration for attention-based
+encoder-decoder ASR models".
 """
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple
+from typing import Final, Generic, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from asr.search.contract import Memory, SearchDecoder, State
-from asr.search.hypothesis import next_log_probabilities
-from asr.text.vocabulary import EOS
-
-
-class InternalState(NamedTuple, Generic[Memory, State]):
-    """What the decoder says of the next token (B, N, V), having heard nothing in particular."""
-
-    memory: Memory
-    state: State
-    log_probs: Tensor
+from asr.search.contract import Booleans, Floats, Integers, SearchDecoder, State
+from asr.text.vocabulary import BLANK, EOS
 
 
-class InternalModelScorer(Generic[Memory, State]):
-    """−log p of the decoder's internal language model, so that its weight is subtracted.
+class InternalState(NamedTuple, Generic[State]):
+    """The internal model after F live hypotheses of a batch, each an utterance of its own.
 
-    A score must not be above 0, so −log p counts up to `MOST` nats, less `MOST`: who uses the
-    scorer gives back weight · MOST for each token, as length bonus. Where a text ends is left to
-    the others.
+    decoder, state: of F utterances with N = 1. rows: (B, N), row of each hypothesis in them; a
+    dead one has any. scores: (F, V).
     """
 
-    shares = False
-    MOST = 5.0
+    decoder: SearchDecoder[State]
+    state: State
+    rows: Integers
+    scores: NDArray[np.float32]
 
-    def __init__(
-        self, decoder: SearchDecoder[Memory, State], memory: Memory, weight: float
-    ) -> None:
-        """Make the scorer of one batch; memory: of one annotation an utterance, its mean."""
+
+class InternalModelScorer(Generic[State]):
+    """−log p of the decoder's internal language model, so that its weight is subtracted.
+
+    −log p counts up to `MOST` nats. Ending a text scores 0: that is left to the other scorers.
+    """
+
+    shares: Final = False
+    MOST: Final = 5.0
+    bound: Final = MOST
+
+    def __init__(self, decoder: SearchDecoder[State], weight: float) -> None:
+        """Make the scorer of one batch; decoder: bound to one annotation an utterance, its mean."""
         self.weight = weight
         self._decoder = decoder
-        self._memory = memory
 
-    def start(self, batch: int) -> InternalState[Memory, State]:
+    def start(self, batch: int) -> InternalState[State]:
         """See `Scorer.start`."""
-        tokens = torch.full((batch, 1), EOS, device=self._memory.mask.device)
-        return self._step(tokens, self._decoder.start(self._memory), self._memory)
+        index = np.arange(batch)[:, None]
+        return self._step(self._decoder, self._decoder.start(), np.full((batch, 1), EOS), index)
 
-    def scores(self, state: InternalState[Memory, State]) -> Tensor:
+    def scores(self, state: InternalState[State]) -> Floats:
         """See `Scorer.scores`."""
-        scores = state.log_probs.neg().clamp_max_(self.MOST) - self.MOST
-        scores[..., EOS] = -self.MOST
-        return scores
+        return state.scores[state.rows]
 
     def advance(
-        self, state: InternalState[Memory, State], parents: Tensor, tokens: Tensor
-    ) -> InternalState[Memory, State]:
+        self, state: InternalState[State], parents: Integers, tokens: Integers, alive: Booleans
+    ) -> InternalState[State]:
         """See `Scorer.advance`."""
-        return self._step(tokens, state.state.select(parents), state.memory)
+        rows = np.take_along_axis(state.rows, parents, axis=1)[alive]
+        decoder, own = state.decoder.take(state.state, rows)
+        index = np.zeros(parents.shape, np.int64)
+        index[alive] = np.arange(len(rows))
+        return self._step(decoder, own, tokens[alive][:, None], index)
 
-    def _step(self, tokens: Tensor, state: State, memory: Memory) -> InternalState[Memory, State]:
-        logits, state = self._decoder.step(tokens, state, memory)
-        return InternalState(memory, state, next_log_probabilities(logits).double())
+    def take(self, state: InternalState[State], rows: Integers) -> InternalState[State]:
+        """See `Scorer.take`."""
+        return state._replace(rows=state.rows[rows])
+
+    def _step(
+        self, decoder: SearchDecoder[State], state: State, tokens: Integers, index: Integers
+    ) -> InternalState[State]:
+        log_probs, _, state = decoder.step(tokens, state)
+        scores = np.minimum(-log_probs[:, 0], self.MOST)  # (F, V)
+        scores[:, [BLANK, EOS]] = 0
+        return InternalState(decoder, state, index, scores)

@@ -1,13 +1,31 @@
-"""How long a text can be for so much audio: the most steps that a search may take."""
+"""The longest text that a search may write for so much audio."""
 
 from __future__ import annotations
 
-from torch import Tensor
+import numpy as np
 
-CHARACTERS_PER_SECOND = 22.0  # hardly anyone reads faster
-SPARE_CHARACTERS = 5  # for the very short, where a second is a coarse measure
+from asr.search.contract import Floats, Integers
+
+CHARACTERS_PER_SECOND = 22.0  # faster than nearly all speech
+SPARE_CHARACTERS = 5  # for very short audio
 
 
-def step_limits(seconds: Tensor) -> Tensor:
-    """Return the most characters (B,) long that utterances of so many seconds (B,) may have."""
-    return (seconds * CHARACTERS_PER_SECOND).ceil().long() + SPARE_CHARACTERS
+def step_limits(seconds: Floats) -> Integers:
+    """Return the most characters (B,) of utterances that last seconds (B,)."""
+    limits: Integers = np.ceil(seconds * CHARACTERS_PER_SECOND).astype(np.int64) + SPARE_CHARACTERS
+    return limits
+
+
+def check_limits(limits: Integers, utterances: int) -> list[int]:
+    """Return the limits (B,) as numbers.
+
+    Raises:
+        ValueError: not one limit an utterance, or a negative one.
+    """
+    limits = np.asarray(limits)
+    if limits.shape != (utterances,):
+        raise ValueError(f"limits must be ({utterances},), one an utterance; got {limits.shape}")
+    numbers = [int(limit) for limit in limits]
+    if any(limit < 0 for limit in numbers):
+        raise ValueError(f"limits must not be negative, got {min(numbers)}")
+    return numbers

@@ -1,4 +1,4 @@
-"""How a beam search goes about it."""
+"""Options of a beam search."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from asr.search.guard import DEFAULT_GUARD, RepeatGuard
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """How wide to search, and how texts of different lengths compare.
+    """Width of the search, pruning, and how texts of different lengths compare.
 
     A hypothesis of U tokens that has ended ranks by
     (Σ over its U + 1 steps + length_bonus · U) / (U + 1) ** length_exponent.
 
-    size: hypotheses kept alive for each utterance.
+    size: hypotheses kept for each utterance.
     length_exponent: 0 compares sums, 1 means per token.
     length_bonus: nats for each token.
-    end_threshold: a text may end only where log p(end) ≥ end_threshold · log p(likeliest other
+    end_threshold: a text may end only where log p(end) ≥ end_threshold · log p(most probable other
         token), by the decoder alone; at least 1; None lets it end anywhere. It keeps wide beams
-        from texts that stop early (Hannun et al. 2019, "Sequence-to-sequence speech
-        recognition with time-depth separable convolutions").
+        from ending texts early (Hannun et al. 2019, "Sequence-to-sequence speech recognition with
+        time-depth separable convolutions").
     width: nats; hypotheses whose sum is further than this below the best of the same length are
-        dropped, and those that with as much more would rank below the best that has ended.
-    recombine: of hypotheses whose last so many tokens are the same, the best alone lives on, so
-        that a beam is not filled with one ending after different beginnings; 0 keeps all. What
-        is dropped could in principle have won, as its decoder state is another ("recombination"
-        of n-gram search, here an approximation).
-    guard: what stops a hypothesis that goes in circles; None lets it go on to its limit.
+        dropped, and the search of an utterance stops where its best live hypothesis, with as much
+        more, would still rank below the best that has ended.
+    recombine: of hypotheses that share so many last tokens only the best is kept, so that the beam
+        holds different endings; 0 keeps all. An approximation: the dropped one has another decoder
+        state and could have won ("recombination" of n-gram search).
+    guard: stops a hypothesis that repeats itself; None lets it go on to its limit.
     """
 
     size: int = 8
@@ -52,13 +52,17 @@ class BeamSettings:
             raise UserError(f"beam width must be above 0 nats, got {self.width}")
 
     def rank(self, total: float, length: int) -> float:
-        """Score of a text of `length` tokens whose steps sum to `total`, the end included."""
+        """Return the score of a text of `length` tokens with this sum, the end included."""
         divisor: float = (length + 1) ** self.length_exponent
         return (total + self.length_bonus * length) / divisor
 
-    def bound(self, total: float, length: int, limit: int) -> float:
-        """Upper bound of `rank` for all that may follow `length` tokens with this sum."""
-        best = total + self.length_bonus * (limit if self.length_bonus > 0 else length)
-        steps = (limit if best < 0 else length) + 1  # what is negative gains by length
+    def bound(self, total: float, length: int, limit: int, gain: float = 0.0) -> float:
+        """Return an upper bound of `rank` for all continuations of `length` tokens with this sum.
+
+        limit: most tokens of the text. gain: most nats that a step can add, at least 0.
+        """
+        more = max(0.0, self.length_bonus + gain) * (limit - length)
+        best = total + self.length_bonus * length + gain + more
+        steps = (limit if best < 0 else length) + 1  # dividing by more raises a negative sum
         divisor: float = steps**self.length_exponent
         return best / divisor

@@ -1,4 +1,4 @@
-"""What a beam search keeps of one utterance on the host: how its hypotheses ended."""
+"""The hypotheses of one utterance that have ended, and when its search may stop."""
 
 from __future__ import annotations
 
@@ -12,30 +12,34 @@ from asr.text.vocabulary import EOS
 
 
 class StepReport(NamedTuple):
-    """What the host is told of one utterance's step, from n hypotheses to m."""
+    """One step of one utterance, from n hypotheses to m."""
 
     ends: list[float]  # [n] decoder's log-probability of end-of-sentence
-    end_totals: list[float]  # [n] sums if each ended here
-    tokens: list[int]  # [m], chosen, best first
+    end_totals: list[float]  # [n] sums if each ends here
+    tokens: list[int]  # [m], best first
     parents: list[int]
     totals: list[float]  # [m], −inf for a dead one
     log_probabilities: list[float]  # [m] decoder's alone
-    excess: list[int]  # [m] by the guard; 0 for one that may go on
+    excess: list[int]  # [m] tokens that the guard cuts; 0 for one that may go on
 
 
 class Pool:
-    """The hypotheses of one utterance that have ended, and whether others may still beat them."""
+    """The hypotheses of one utterance that have ended, and whether others may still win.
 
-    def __init__(self, settings: BeamSettings, limit: int, best: int) -> None:
+    gain: most nats that a step can add to a sum.
+    """
+
+    def __init__(self, settings: BeamSettings, limit: int, best: int, gain: float = 0.0) -> None:
         self.done = False
         self._settings = settings
         self._limit = limit
         self._best = best
+        self._gain = gain
         self._ended: list[Ending] = []
-        self._circling: list[Ending] = []
+        self._looping: list[Ending] = []
 
     def add(self, step: int, report: StepReport) -> None:
-        """Note what ended at a step, each text then having `step` tokens."""
+        """Record what ended at a step, before which each text has `step` tokens."""
         if self.done:
             return
         if step == self._limit:
@@ -52,27 +56,27 @@ class Pool:
             elif report.excess[slot]:
                 kept = step + 1 - report.excess[slot]
                 score = self._settings.rank(total, step + 1)
-                self._circling.append(Ending(score, step + 1, slot, kept, StopReason.REPEAT))
+                self._looping.append(Ending(score, step + 1, slot, kept, StopReason.REPEAT))
             else:
                 live = max(live, total)
         self.done = live == -math.inf or self._unbeatable(live, step + 1)
 
     def best(self) -> list[Ending]:
-        """The best that have ended, best first; then those stopped for going in circles.
+        """Return the best that have ended, best first; then those that the guard stopped.
 
         Raises:
-            ValueError: none has, which takes scores that are no numbers.
+            ValueError: none has, which happens only with scores that are NaN.
         """
         by_score = [
             *sorted(self._ended, key=lambda ending: -ending.score),
-            *sorted(self._circling, key=lambda ending: -ending.score),
+            *sorted(self._looping, key=lambda ending: -ending.score),
         ]
         if not by_score:
             raise ValueError("no hypothesis has ended: the scores are not numbers (NaN)")
         return by_score[: self._best]
 
     def _end_all(self, step: int, report: StepReport) -> None:
-        """End every live hypothesis, by "eos" those that the search chose to end."""
+        """End every live hypothesis; reason "eos" for those that the search chose to end."""
         chosen = {
             parent
             for parent, token, total in zip(
@@ -87,10 +91,11 @@ class Pool:
                 self._ended.append(Ending(score, step, slot, step, reason))
 
     def _unbeatable(self, live: float, length: int) -> bool:
-        """Whether no live hypothesis, `live` being their best sum, can still be wanted."""
+        """Return whether no live hypothesis can still win; live: their best sum."""
         if len(self._ended) < self._best:
             return False
         scores = sorted((ending.score for ending in self._ended), reverse=True)
-        hopeless = self._settings.rank(live + self._settings.width, length) < scores[0]
+        hopeless = self._settings.rank(live + self._settings.width + self._gain, length) < scores[0]
         last_wanted = scores[self._best - 1]
-        return hopeless or self._settings.bound(live, length, self._limit) <= last_wanted
+        bound = self._settings.bound(live, length, self._limit, self._gain)
+        return hopeless or bound <= last_wanted

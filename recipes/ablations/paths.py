@@ -37,6 +37,7 @@ from asr.models.settings import (
     TranslationSettings,
 )
 from asr.render.tables import markdown_table
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring.sequences import score
 from asr.search.greedy import greedy
 from asr.tables import to_table
@@ -140,8 +141,9 @@ class ToyTask:
     def _test(self, examples: Sequence[Example]) -> dict[str, float]:
         decoder = self.model.decoder
         memory = decoder.prepare(self.model.encoder.annotate([each.source for each in examples]))
+        limits = most_target_tokens(memory.mask.sum(1)).cpu().numpy()
         # No guard against repetition: what is scored is the decoder alone.
-        found = greedy(decoder, memory, most_target_tokens(memory.mask.sum(1)), guard=None)
+        found = greedy(TorchDecoder(decoder, memory), limits, guard=None)
         result = score([each.target for each in examples], [list(each.tokens) for each in found])
         return {
             "psa": result.position_accuracy,

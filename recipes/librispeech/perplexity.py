@@ -13,7 +13,7 @@ import argparse
 import math
 from pathlib import Path
 
-import torch
+import numpy as np
 
 from asr.commands.options import count
 from asr.corpora.collate import pad_tokens
@@ -53,13 +53,12 @@ def main() -> None:
 
 def log_probability(model: WordModel, vocabulary: Vocabulary, texts: list[str]) -> float:
     """Return the log-probability of some texts together, in nats."""
-    padded = pad_tokens([[*vocabulary.encode(text), EOS] for text in texts], EOS)
-    tokens, lengths = map(torch.from_numpy, padded)
+    tokens, lengths = pad_tokens([[*vocabulary.encode(text), EOS] for text in texts], EOS)
     state, total = model.start(len(texts)), 0.0
-    own = torch.zeros(len(texts), 1, dtype=torch.long)
-    for place in range(tokens.size(1)):
-        token = tokens[:, place, None]
-        found = model.log_probs(state)[:, 0].gather(-1, token)[:, 0]
+    own = np.zeros((len(texts), 1), np.int64)
+    for place in range(tokens.shape[1]):
+        token = tokens[:, place : place + 1]
+        found = np.take_along_axis(model.log_probs(state)[:, 0], token, axis=1)[:, 0]
         total += float(found[place < lengths].sum())
         state = model.advance(state, own, token)
     return total

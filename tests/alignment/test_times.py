@@ -24,6 +24,7 @@ from asr.attention import AdditiveAttention, Annotations
 from asr.errors import UserError
 from asr.models.decoder import Decoder
 from asr.models.settings import DecoderSettings
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.search import greedy
 from asr.text.vocabulary import EOS
 
@@ -230,9 +231,9 @@ def test_teacher_forcing_sees_what_greedy_search_saw() -> None:
     attention = AdditiveAttention(query_size=8, annotation_size=6, attention_size=4)
     decoder = Decoder(attention, SIZE, 6, DecoderSettings(3, 8, 5)).eval()
     memory = decoder.prepare(Annotations(torch.randn(1, 9, 6), torch.ones(1, 9, dtype=torch.bool)))
-    (hypothesis,) = greedy(decoder, memory, torch.tensor([7]))
+    (hypothesis,) = greedy(TorchDecoder(decoder, memory), np.array([7]))
     assert hypothesis.tokens and EOS not in hypothesis.tokens
     weights, log_probabilities = teacher_forced_weights(decoder, memory, hypothesis.tokens)
     assert not weights.requires_grad
-    torch.testing.assert_close(weights, hypothesis.weights)
+    torch.testing.assert_close(weights, torch.from_numpy(hypothesis.weights))
     assert log_probabilities.tolist() == pytest.approx(hypothesis.token_log_probabilities, abs=1e-5)

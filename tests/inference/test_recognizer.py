@@ -137,7 +137,7 @@ def test_a_slow_text_that_the_decoder_doubts_is_left_out() -> None:
 
     def is_noise(letters: int, mean: float, doubt: float = -0.6) -> bool:
         tokens = [3] * letters
-        found = Hypothesis(tokens, mean * (letters + 1), torch.empty(0), "eos", [])
+        found = Hypothesis(tokens, mean * (letters + 1), np.empty(0), "eos", [])
         return _is_noise(piece, found, doubt)
 
     assert is_noise(7, -0.7)

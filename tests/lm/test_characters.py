@@ -1,7 +1,7 @@
 """The n-gram model: probabilities by hand, and states that follow the text."""
 
+import numpy as np
 import pytest
-import torch
 
 from asr.errors import UserError
 from asr.lm.characters import NgramModel, count_ngrams
@@ -32,7 +32,7 @@ def by_hand(history, token, order):
 def walk(model, text):
     state = model.start(1)
     for token in text:
-        state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+        state = model.advance(state, np.array([[0]]), np.array([[token]]))
     return state
 
 
@@ -40,7 +40,7 @@ def walk(model, text):
 @pytest.mark.parametrize("text", [[], [2], [2, 3], [5], [3, 5, 2], [2, 3, 3, 4, 2], [4, 4, 2, 3]])
 def test_probabilities_are_those_of_the_formula(order, text):
     model = NgramModel.train(TEXTS, SIZE, order)
-    found = model.log_probs(walk(model, text))[0, 0].exp()
+    found = np.exp(model.log_probs(walk(model, text))[0, 0])
     for token in range(1, SIZE):
         wanted = by_hand((EOS, *text), token, order)
         assert float(found[token]) == pytest.approx(wanted, rel=1e-5)
@@ -51,21 +51,11 @@ def test_probabilities_are_those_of_the_formula(order, text):
 def test_hypotheses_of_a_batch_are_independent():
     model = NgramModel.train(TEXTS, SIZE, 4)
     state = model.advance(
-        model.start(2), torch.zeros(2, 3).long(), torch.tensor([[2, 3, 4], [3, 3, 2]])
+        model.start(2), np.zeros((2, 3), np.int64), np.array([[2, 3, 4], [3, 3, 2]])
     )
-    state = model.advance(state, torch.tensor([[1, 1], [2, 0]]), torch.tensor([[2, 3], [3, 4]]))
+    state = model.advance(state, np.array([[1, 1], [2, 0]]), np.array([[2, 3], [3, 4]]))
     for row, column, text in [(0, 0, [3, 2]), (0, 1, [3, 3]), (1, 0, [2, 3]), (1, 1, [3, 4])]:
-        assert int(state[row, column]) == int(walk(model, text))
-
-
-def test_saved_model_is_the_same(tmp_path):
-    model = NgramModel.train(TEXTS, SIZE, 5)
-    model.save(tmp_path / "model.npz")
-    again = NgramModel.load(tmp_path / "model.npz")
-    for text in ([], [2, 3], [5, 5, 2]):
-        state = walk(model, text)
-        assert torch.equal(state, walk(again, text))
-        assert torch.equal(model.log_probs(state), again.log_probs(state))
+        assert int(state[row, column]) == walk(model, text).item()
 
 
 def test_rare_histories_can_be_left_out():
@@ -74,7 +64,7 @@ def test_rare_histories_can_be_left_out():
     assert len(pruned.grams[3]) < len(full.grams[3])
     model = NgramModel(pruned)
     for text in ([], [2, 3], [2, 3, 3, 4, 2, 3]):
-        assert float(model.log_probs(walk(model, text)).exp().sum()) == pytest.approx(1, abs=1e-5)
+        assert np.exp(model.log_probs(walk(model, text))).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_text_it_was_trained_on_is_likelier_than_noise():

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from asr.errors import UserError
 from asr.lm.estimation import lexicon_of, train_word_ngrams
@@ -62,7 +61,7 @@ def log_probability(model, text, end=True):
     for token in [*VOCABULARY.encode(text), *([EOS] if end else [])]:
         total += float(model.log_probs(state)[0, 0, token])
         if token != EOS:
-            state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
+            state = model.advance(state, np.array([[0]]), np.array([[token]]))
     return total
 
 
@@ -92,8 +91,23 @@ def test_the_next_letters_sum_to_one(text):
     _, model = make()
     state = model.start(1)
     for token in VOCABULARY.encode(text):
-        state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
-    assert float(model.log_probs(state).exp().sum()) == pytest.approx(1, abs=1e-6)
+        state = model.advance(state, np.array([[0]]), np.array([[token]]))
+    assert np.exp(model.log_probs(state)).sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_only_live_hypotheses_are_computed_and_these_are_the_same():
+    _, model = make()
+    state = model.start(1)
+    for token in VOCABULARY.encode("the cat"):
+        state = model.advance(state, np.array([[0]]), np.array([[token]]))
+    parents, tokens = np.zeros((1, 3), np.int64), np.array([VOCABULARY.encode("s a")])
+    alive = np.array([[True, False, True]])
+    every, some = (
+        model.advance(state, parents, tokens),
+        model.advance(state, parents, tokens, alive),
+    )
+    np.testing.assert_array_equal(model.log_probs(some)[alive], model.log_probs(every)[alive])
+    assert not model.log_probs(some)[~alive].any() and model.log_probs(every)[~alive].any()
 
 
 def test_what_was_seen_is_likelier():
@@ -106,26 +120,24 @@ def test_what_was_seen_is_likelier():
 def test_hypotheses_of_a_batch_are_independent():
     _, model = make()
     texts = [["the cat ", "a cart "], ["on the c", "xyzzy th"]]
-    state = model.advance(model.start(2), torch.zeros(2, 2).long(), _tokens(texts, 0))
-    own = torch.tensor([[0, 1], [0, 1]])
+    state = model.advance(model.start(2), np.zeros((2, 2), np.int64), _tokens(texts, 0))
+    own = np.array([[0, 1], [0, 1]])
     for place in range(1, 7):
         state = model.advance(state, own, _tokens(texts, place))
-    swapped = model.advance(state, torch.tensor([[1, 0], [0, 0]]), _tokens(texts, 7)[:, [0, 0]])
+    swapped = model.advance(state, np.array([[1, 0], [0, 0]]), _tokens(texts, 7)[:, [0, 0]])
     for row, column, text in [(0, 0, "a cart "), (0, 1, "the cat"), (1, 1, "on the c")]:
         alone = model.start(1)
         last = VOCABULARY.decode([int(_tokens(texts, 7)[row, 0])])
         for token in VOCABULARY.encode(text[:7]) + VOCABULARY.encode(last):
-            alone = model.advance(alone, torch.tensor([[0]]), torch.tensor([[token]]))
-        torch.testing.assert_close(
-            model.log_probs(swapped)[row, column], model.log_probs(alone)[0, 0]
+            alone = model.advance(alone, np.array([[0]]), np.array([[token]]))
+        np.testing.assert_allclose(
+            model.log_probs(swapped)[row, column], model.log_probs(alone)[0, 0], rtol=1e-9
         )
 
 
 def _tokens(texts, place):
     """Letter `place` of each text; a space where one is too short."""
-    return torch.tensor(
-        [[VOCABULARY.encode(text.ljust(8)[place])[0] for text in row] for row in texts]
-    )
+    return np.array([[VOCABULARY.encode(text.ljust(8)[place])[0] for text in row] for row in texts])
 
 
 def test_a_saved_model_says_nearly_the_same(tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from test_lookahead import SENTENCES, TEXTS, VOCABULARY, by_hand, log_probability
@@ -9,11 +10,10 @@ from test_lookahead import SENTENCES, TEXTS, VOCABULARY, by_hand, log_probabilit
 from asr.errors import UserError
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.lm.lookahead import RECURRENT_SHARE, WordModel
-from asr.lm.recurrent import RecurrentWords
+from asr.lm.recurrent import LSTMWords, RecurrentWords
 from asr.models.folder import save_folder
 from asr.models.language import build_language_model
 from asr.models.settings import LanguageSettings
-from asr.search.hypothesis import change
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 
@@ -30,8 +30,26 @@ def make(rare=1):
     for each in network.parameters():
         torch.nn.init.normal_(each)  # so that it has opinions
     ngrams = train_word_ngrams(SENTENCES, lexicon_of(SENTENCES, rare), 3, 12)
-    recurrent = RecurrentWords(network, KNOWN, ngrams)
+    recurrent = RecurrentWords(at_run_time(network), KNOWN, ngrams)
     return network, ngrams, WordModel(ngrams, VOCABULARY, recurrent)
+
+
+def at_run_time(network):
+    return LSTMWords({name: value.numpy() for name, value in network.state_dict().items()})
+
+
+@pytest.mark.parametrize("cutoffs", [(), (6,), (4, 7), (4, 7, 10)])
+def test_steps_are_those_of_the_trained_model(cutoffs):
+    torch.manual_seed(3)
+    network = build_language_model(LanguageSettings(5, 6, 4, cutoffs, 0.0), len(KNOWN)).eval()
+    model, state = at_run_time(network), network.start(3)
+    output = cell = np.zeros((3, 6), np.float32)
+    for words in ([1, 4, 11], [3, 3, 9], [6, 10, 5]):
+        log_probs, state = network.step(torch.tensor(words), state)
+        probabilities, output, cell = model.step(np.array(words), output, cell)
+        np.testing.assert_allclose(np.log(probabilities), log_probs.detach(), atol=1e-5)
+        np.testing.assert_allclose(output, state.output.detach(), atol=1e-6)
+        np.testing.assert_allclose(cell, state.cell.detach(), atol=1e-6)
 
 
 def by_recurrence(network, ngrams, words):
@@ -65,20 +83,19 @@ def test_words_have_the_probabilities_of_the_mixture(text):
 
 def test_texts_read_together_are_as_read_alone():
     network, ngrams, _ = make()
-    recurrent = RecurrentWords(network, KNOWN, ngrams)
+    recurrent = RecurrentWords(at_run_time(network), KNOWN, ngrams)
     number = {word: at for at, word in enumerate(ngrams.words)}
     texts = [["the", "cat"], ["a", "cat"], ["the", "cat"], ["a", "mat"], ["cat", "the"]]
-    together = change(lambda each: each.expand(5, *each.shape[1:]), recurrent.start())
+    together = [recurrent.start()] * 5
     for place in range(2):
-        words = torch.tensor([number[text[place]] for text in texts])
-        together = recurrent.after(together, words)
+        together = recurrent.after(together, [number[text[place]] for text in texts])
     for row, text in enumerate(texts):
         alone = recurrent.start()
         for word in text:
-            alone = recurrent.after(alone, torch.tensor([number[word]]))
-        torch.testing.assert_close(together.sums[row], alone.sums[0])
-        torch.testing.assert_close(together.state.cell[row], alone.state.cell[0])
-    assert together.key.unique().numel() == 4  # the same words twice are one text
+            (alone,) = recurrent.after([alone], [number[word]])
+        np.testing.assert_allclose(together[row].sums, alone.sums, atol=1e-6)
+        np.testing.assert_allclose(together[row].cell, alone.cell, atol=1e-6)
+    assert len({id(each) for each in together}) == 4  # the same words twice are computed once
 
 
 @pytest.mark.parametrize("text", ["", "c", "cat", "cat ", "the c", "xyz", "the xyz ca", "a log "])
@@ -86,8 +103,8 @@ def test_the_next_letters_sum_to_one(text):
     *_, model = make(rare=2)
     state = model.start(1)
     for token in VOCABULARY.encode(text):
-        state = model.advance(state, torch.tensor([[0]]), torch.tensor([[token]]))
-    assert float(model.log_probs(state).exp().sum()) == pytest.approx(1, abs=1e-5)
+        state = model.advance(state, np.array([[0]]), np.array([[token]]))
+    assert np.exp(model.log_probs(state)).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_hypotheses_of_a_batch_are_independent():
@@ -96,16 +113,16 @@ def test_hypotheses_of_a_batch_are_independent():
     state = model.start(2)
     for place in range(12):
         letters = [[VOCABULARY.encode(text)[place] for text in row] for row in texts]
-        parents = torch.tensor([[0, 1]] * 2 if place else [[0, 0]] * 2)
-        state = model.advance(state, parents, torch.tensor(letters))
-    swapped = torch.tensor([[1, 0], [0, 1]])
-    state = model.advance(state, swapped, torch.tensor([[VOCABULARY.encode("a")[0]] * 2] * 2))
+        parents = np.array([[0, 1]] * 2 if place else [[0, 0]] * 2)
+        state = model.advance(state, parents, np.array(letters))
+    swapped = np.array([[1, 0], [0, 1]])
+    state = model.advance(state, swapped, np.array([[VOCABULARY.encode("a")[0]] * 2] * 2))
     found = model.log_probs(state)
     for row, column in [(0, 0), (0, 1), (1, 0), (1, 1)]:
         alone = model.start(1)
         for token in VOCABULARY.encode(texts[row][int(swapped[row, column])] + "a"):
-            alone = model.advance(alone, torch.tensor([[0]]), torch.tensor([[token]]))
-        torch.testing.assert_close(
+            alone = model.advance(alone, np.array([[0]]), np.array([[token]]))
+        np.testing.assert_allclose(
             found[row, column], model.log_probs(alone)[0, 0], rtol=1e-4, atol=1e-4
         )
 

@@ -3,6 +3,7 @@
 import itertools
 from copy import deepcopy
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from asr.models import decoder as decoder_module
 from asr.models.decoder import ATTEND, Decoder
 from asr.models.initial import SUMMARIES
 from asr.models.settings import DecoderSettings
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
 from asr.search.options import BeamSettings
 
@@ -125,7 +127,9 @@ def test_a_beam_gives_its_texts_the_probabilities_of_teacher_forcing(attend):
         for parameter in decoder.parameters():
             parameter.mul_(3)
     memory = decoder.prepare(given())
-    found = beam_search(decoder, memory, torch.tensor([4, 4]), BeamSettings(size=3), best=2)
+    found = beam_search(
+        TorchDecoder(decoder, memory), np.array([4, 4]), BeamSettings(size=3), best=2
+    )
     for row, hypotheses in enumerate(found):
         own = type(memory)(*(each[row : row + 1] for each in memory))
         for hypothesis in hypotheses:

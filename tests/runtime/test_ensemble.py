@@ -1,9 +1,9 @@
 """An ensemble of one is that one; of several, each step is the mean of their probabilities."""
 
+import numpy as np
 import pytest
 import torch
 
-from asr.models.decoder import Decoder
 from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import (
     AttentionSettings,
@@ -11,13 +11,14 @@ from asr.models.settings import (
     TextualSettings,
     TranslationSettings,
 )
-from asr.runtime.ensemble import Ensemble, EnsembleMemory
+from asr.runtime.ensemble import Ensemble
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
 from asr.search.greedy import greedy
 from asr.search.options import BeamSettings
 
 SENTENCES = [[4, 5, 6, 1], [7, 1], [3, 4, 1]]
-LIMITS = torch.tensor([12, 8, 10])
+LIMITS = np.array([12, 8, 10])
 
 
 def model(seed: int, state_size: int = 12) -> TranslationModel:
@@ -33,44 +34,54 @@ def model(seed: int, state_size: int = 12) -> TranslationModel:
     return made
 
 
-def together(*models: TranslationModel) -> tuple[Ensemble, EnsembleMemory]:
-    ensemble = Ensemble([each.decoder for each in models])
-    return ensemble, ensemble.prepare([each.encoder.annotate(SENTENCES) for each in models])
+def bound(model: TranslationModel) -> TorchDecoder:
+    return TorchDecoder(model.decoder, model.decoder.prepare(model.encoder.annotate(SENTENCES)))
 
 
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_model_agrees_with_itself_and_its_copies(members: int, beam: int) -> None:
     one = model(1)
-    decoders: list[tuple[Decoder | Ensemble, object]] = [
-        (one.decoder, one.decoder.prepare(one.encoder.annotate(SENTENCES))),
-        together(*[one] * members),
-    ]
     results = []
-    for decoder, memory in decoders:
+    for decoder in (bound(one), Ensemble([bound(one)] * members)):
         if beam == 1:
-            results.append(greedy(decoder, memory, LIMITS))
+            results.append(greedy(decoder, LIMITS))
         else:
-            found = beam_search(decoder, memory, LIMITS, BeamSettings(size=beam))
+            found = beam_search(decoder, LIMITS, BeamSettings(size=beam))
             results.append([best for best, *_ in found])
     for alone, joined in zip(*results, strict=True):
         assert alone.tokens == joined.tokens and alone.stop_reason == joined.stop_reason
         assert alone.log_probability == pytest.approx(joined.log_probability, abs=1e-4)
-        torch.testing.assert_close(alone.weights, joined.weights)
+        np.testing.assert_allclose(alone.weights, joined.weights, atol=1e-5)
 
 
 def test_a_step_is_the_mean_of_the_members_probabilities() -> None:
     models = model(1), model(2, state_size=16)  # members may differ in size
-    ensemble, memory = together(*models)
-    token = torch.tensor([[1], [4], [5]])
-    logits, state = ensemble.step(token, ensemble.start(memory), memory)
-    expected, weights = torch.zeros(3, 1, 11), torch.zeros(3, 1, 4)
-    for each, its in zip(models, memory.members, strict=True):
-        own, own_state = each.decoder.step(token, each.decoder.start(its), its)
-        expected += own.softmax(-1) / 2
-        weights += own_state.alignment.weights / 2
-    torch.testing.assert_close(logits.exp(), expected)
-    torch.testing.assert_close(state.alignment.weights, weights)
+    members = [bound(each) for each in models]
+    token = np.array([[1], [4], [5]])
+    ensemble = Ensemble(members)
+    log_probs, weights, _ = ensemble.step(token, ensemble.start())
+    alone = [member.step(token, member.start()) for member in members]
+    expected = np.mean([np.exp(each.log_probs) for each in alone], axis=0)
+    np.testing.assert_allclose(np.exp(log_probs), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        weights, np.mean([each.weights for each in alone], axis=0), rtol=1e-6
+    )
+
+
+def test_what_no_member_allows_stays_impossible() -> None:
+    one = bound(model(1))
+    ensemble = Ensemble([one, one])
+    step = one.step
+
+    def barred(tokens, state):
+        found = step(tokens, state)
+        found.log_probs[..., 3] = -np.inf
+        return found
+
+    one.step = barred  # type: ignore[method-assign]
+    log_probs = ensemble.step(np.array([[1], [4], [5]]), ensemble.start()).log_probs
+    assert (log_probs[..., 3] == -np.inf).all() and np.isfinite(log_probs[..., 4]).all()
 
 
 def test_an_ensemble_needs_a_member() -> None:

@@ -15,6 +15,7 @@ from asr.attention import AdditiveAttention, Alignment, Annotations, Memory
 from asr.models.decoder import Decoder
 from asr.models.settings import DecoderSettings
 from asr.models.state import DecoderState
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.text.vocabulary import EOS
 
 
@@ -138,5 +139,6 @@ def toys() -> SimpleNamespace:
         "scripted_memory": _scripted_memory,
         "all_texts": _all_texts,
         "real": _real,
+        "bound": TorchDecoder,
     }
     return SimpleNamespace(**kit)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from test_translation import task
@@ -19,7 +20,7 @@ from asr.training.config import LossSettings
 from asr.training.losses.risk import expected_errors, weigh
 
 BEAM = 3
-LIMITS = torch.tensor([4, 6])
+LIMITS = np.array([4, 6])
 WANTED = [[0], [1]]  # of each utterance its place, for the costs to know it by
 
 
@@ -60,7 +61,7 @@ def log_probability(made: TranslationModel, place: int, tokens: list[int]) -> Te
 
 
 def text(tokens: list[int], log_probability: float) -> Hypothesis:
-    return Hypothesis(tokens, log_probability, torch.zeros(0), "eos", [])
+    return Hypothesis(tokens, log_probability, np.zeros(0), "eos", [])
 
 
 def test_texts_are_weighed_by_how_much_better_than_expected_they_are():

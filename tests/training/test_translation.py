@@ -306,7 +306,7 @@ def test_tokens_are_scored_as_they_stand(tmp_path: Path) -> None:
     found = [made.target.encode(said[question.references[0]]) for question in made.data.dev]
     made._translate = (
         lambda sources: [  # type: ignore[method-assign,assignment]
-            Hypothesis(tokens, 0.0, torch.ones(len(tokens) + 1, 40), "eos", [])
+            Hypothesis(tokens, 0.0, np.ones((len(tokens) + 1, 40), np.float32), "eos", [])
             for tokens in found[: len(sources)]
         ]
     )

@@ -19,9 +19,12 @@ from asr.attention.contract import Memory
 from asr.corpora.collate import pad_tokens
 from asr.models.decoder import Decoder
 from asr.models.seq2seq import SpeechModel, TranslationModel
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
-from asr.search.hypothesis import Hypothesis, take
+from asr.search.contract import Integers
+from asr.search.hypothesis import Hypothesis
 from asr.search.options import BeamSettings
+from asr.search.trees import take
 from asr.training.losses.sequences import PADDING, shift, token_loss
 
 Cost = Callable[[list[int], list[int]], float]  # reference, hypothesis → errors
@@ -40,7 +43,7 @@ def expected_errors(
     model: SpeechModel | TranslationModel,
     memory: Memory,
     remember: Callable[[], Memory],
-    limits: Tensor,
+    limits: Integers,
     wanted: Sequence[list[int]],
     cost: Cost,
     beam: int,
@@ -55,7 +58,8 @@ def expected_errors(
     try:
         with torch.no_grad():
             settings = BeamSettings(beam)
-            found = beam_search(model.decoder, remember(), limits, settings, best=beam)
+            decoder = TorchDecoder(model.decoder, remember())
+            found = beam_search(decoder, limits, settings, best=beam)
     finally:
         model.train()
     texts = weigh(found, wanted, cost)

@@ -17,9 +17,11 @@ from asr.corpora.collate import unpad
 from asr.errors import UserError
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.seq2seq import build_speech_model
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters, count_words
-from asr.search.greedy import ctc_greedy, greedy
+from asr.search.ctc import ctc_greedy
+from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
 from asr.tables import to_table
@@ -90,7 +92,7 @@ class SpeechTask:
                     model,
                     memory,
                     lambda: self._remember(features, frames, batch)[1],
-                    step_limits(batch.lengths / SAMPLE_RATE),
+                    step_limits((batch.lengths / SAMPLE_RATE).cpu().numpy()),
                     unpad(batch.tokens, batch.token_lengths),
                     self._wrong,
                     settings.risk_beam,
@@ -135,7 +137,7 @@ class SpeechTask:
                     by_ctc = self.data.vocabulary.decode(decoded.ctc[place])
                     ctc += count_characters(utterance.text, by_ctc)
                 longest = max(longest, len(text) / max(1, len(utterance.text)))
-                weights = hypothesis.weights.float().cpu()
+                weights = torch.from_numpy(hypothesis.weights)
                 entropies.append(float(entropy(weights).mean()))
                 healths.append(health.measure(weights, length))
                 if utterance is self.data.dev[len(self.data.dev) // 2]:
@@ -156,7 +158,7 @@ class SpeechTask:
 
         picture.parent.mkdir(exist_ok=True)
         labels = [*self.data.vocabulary.symbols(hypothesis.tokens), "<eos>"]
-        draw_weights(picture, hypothesis.weights[:, :length].float().cpu(), labels)
+        draw_weights(picture, hypothesis.weights[:, :length], labels)
 
     def decode(self, batch: SpeechBatch) -> Decoded:
         """Decode a batch greedily, by attention and by CTC."""
@@ -164,12 +166,13 @@ class SpeechTask:
         with products(self.device, self.config.training.precision):
             features, frames = self._normalised_features(batch)
             annotations, memory = self._remember(features, frames, batch)
-            limits = step_limits(batch.lengths / SAMPLE_RATE)
-            hypotheses = greedy(self.model.decoder, memory, limits)
+            limits = step_limits((batch.lengths / SAMPLE_RATE).cpu().numpy())
+            hypotheses = greedy(TorchDecoder(self.model.decoder, memory), limits)
             ctc: list[list[int]] = []
             if self.model.ctc is not None:
                 log_probs = self.model.ctc.log_probs(annotations)
-                ctc = ctc_greedy(log_probs, self.model.ctc.lengths(annotations))
+                lengths = self.model.ctc.lengths(annotations)
+                ctc = ctc_greedy(log_probs.float().cpu().numpy(), lengths.cpu().numpy())
         return Decoded(hypotheses, ctc, annotations.mask.sum(1).tolist())
 
     def save(self, folder: Path) -> None:

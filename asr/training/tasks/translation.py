@@ -16,6 +16,7 @@ from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.seq2seq import build_translation_model
 from asr.render.tables import text_table
+from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring.bleu import phrase_bleu, score, sentence_bleu
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
@@ -72,7 +73,7 @@ class TranslationTask:
                     self.model,
                     memory,
                     lambda: self._remember(batch),
-                    most_target_tokens(batch.source_lengths),
+                    most_target_tokens(batch.source_lengths).cpu().numpy(),
                     unpad(batch.tokens, batch.token_lengths),
                     self._missed,
                     settings.risk_beam,
@@ -108,7 +109,9 @@ class TranslationTask:
         metrics = {
             "bleu": bleu,
             "length_ratio": result.length_ratio,
-            "entropy": _mean([float(entropy(each.weights).mean()) for each in hypotheses]),
+            "entropy": _mean(
+                [float(entropy(torch.from_numpy(each.weights)).mean()) for each in hypotheses]
+            ),
         }
         shown = [pair.source for pair in phrases] or [dev[0].source]
         translated = self._translate(shown)
@@ -137,8 +140,8 @@ class TranslationTask:
             some = sentences[start : start + VALIDATION_SENTENCES]
             annotations = self.model.encoder.annotate(some)
             memory = self.model.decoder.prepare(annotations)
-            limits = most_target_tokens(annotations.mask.sum(1))
-            found += greedy(self.model.decoder, memory, limits)
+            limits = most_target_tokens(annotations.mask.sum(1)).cpu().numpy()
+            found += greedy(TorchDecoder(self.model.decoder, memory), limits)
         return found
 
     def _tell_phrases(self, step: int, translated: Sequence[Hypothesis]) -> list[float]:
@@ -161,7 +164,7 @@ class TranslationTask:
         path.parent.mkdir(parents=True, exist_ok=True)
         source = self.data.encode_source(text)
         words = merge_words(
-            hypothesis.weights[:, : len(source)].float().cpu().numpy(),
+            hypothesis.weights[:, : len(source)],
             self.source.symbols(source),
             self.target.symbols([*hypothesis.tokens, EOS]),
             subwords=not self.data.by_words,

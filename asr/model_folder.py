@@ -1,0 +1,99 @@
+"""Reading a model folder with numpy alone: settings, vocabularies and weights.
+
+Nothing in a folder can be executed. `asr.models.folder` writes one, and fills modules from it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from asr.errors import UserError
+
+FORMAT = 1
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+# Beside the weights, where there are any:
+LANGUAGE_MODEL = "words.npz"  # see `WordModel.load`
+BOUNDARIES = "boundaries.safetensors"  # see `asr.models.boundary`
+SCALE = ".scale"  # suffix of a matrix of 8 bits: one factor a row
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """The content of a model folder, but for the weights.
+
+    task: "speech", "translation" or "language". model: the table of its settings.
+    notes: the training's record (data, steps, figures).
+    """
+
+    path: Path
+    task: str
+    model: dict[str, Any]
+    notes: dict[str, Any]
+    vocabularies: dict[str, str]
+
+
+def read_folder(path: Path, task: str | None = None) -> ModelFolder:
+    """Read all but the weights.
+
+    task: the one that is wanted; None takes any.
+
+    Raises:
+        UserError: the folder is not there, is no model, of another task or a newer format.
+    """
+    try:
+        config = json.loads((path / CONFIG).read_text("utf-8"))
+        found, number = config["task"], config["format"]
+        vocabularies = {
+            name: (path / f"{Path(name).name}.json").read_text("utf-8")
+            for name in config["vocabularies"]
+        }
+        model, notes = config["model"], config["notes"]
+    except OSError as error:
+        raise UserError(
+            f"{path}: not a model folder ({error.strerror}: {error.filename})"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path / CONFIG}: not the config of a model: {error}") from error
+    if number != FORMAT:
+        raise UserError(f"{path}: format {number}, but this version reads format {FORMAT}")
+    if task is not None and found != task:
+        raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
+    return ModelFolder(path, found, model, notes, vocabularies)
+
+
+def read_arrays(file: Path) -> dict[str, Array]:
+    """Read weights by their names, those of 8 bits unpacked to float32.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    try:
+        return _restored(load_file(file))
+    except FileNotFoundError as error:
+        raise UserError(f"{file}: no weights there") from error
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UserError(f"{file}: damaged or not safetensors: {error}") from error
+
+
+def _restored(state: dict[str, Array]) -> dict[str, Array]:
+    """Multiply matrices of 8 bits by their scales; what has no scale stays as it is."""
+    restored: dict[str, Array] = {}
+    for name, value in state.items():
+        if name.endswith(SCALE) and name.removesuffix(SCALE) in state:
+            continue
+        scale = state.get(name + SCALE)
+        if scale is not None:
+            value = value.astype(np.float32)
+            value *= scale.reshape(-1, *[1] * (value.ndim - 1))
+        restored[name] = value
+    return restored

@@ -1,0 +1,215 @@
+"""CTC in the search: prefix scores of all next tokens at once, and the best path."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.search.contract import Booleans, Floats, Integers
+from asr.search.trees import reorder, take
+from asr.text.vocabulary import BLANK, EOS
+
+Doubles = NDArray[np.float64]
+
+_BLOCK: Final = 8  # frames with one scale
+_LEAST: Final = -80.0  # least log-probability of a frame: 8 · 80 nats stay within float64
+_IMPOSSIBLE: Final = -1e4  # in place of −inf, so that a beam of impossible prefixes has an order
+_NOTHING: Final = -1e300  # scale of a block that is 0 throughout
+
+# Matrix that sums a block of 8: exclusive running sums in columns 0–7, the total in column 8.
+_SUMS: Final = np.triu(np.ones((_BLOCK, _BLOCK + 1)), 1)
+
+
+class _Audio(NamedTuple):
+    """The CTC output of B utterances, over K blocks of 8 moments; moment t lies before frame t.
+
+    probabilities: (B, V, 8K), of each frame, 0 beyond the end. decay: (B, V, K, 8), product of the
+    probabilities from the block's first moment to each. start: (B, V, K), log of the product of
+    all frames before the block. lengths: (B,), frames.
+    """
+
+    probabilities: Doubles
+    decay: Doubles
+    start: Doubles
+    lengths: Integers
+
+
+class CTCState(NamedTuple):
+    """The forward variables of N prefixes of each of B utterances.
+
+    symbol, blank: (B, N, K, 8), probability that the frames before a moment spell the prefix and
+    end in its last symbol, or in a blank (γ_n and γ_b of Graves), divided by e ** scale.
+    scale: (B, N, K). prefix: (B, N), log-probability that the labelling starts with the prefix.
+    last: (B, N), last symbol; BLANK for the empty prefix. scores: (B, N, V), see `Scorer.scores`.
+    """
+
+    audio: _Audio
+    symbol: Doubles
+    blank: Doubles
+    scale: Doubles
+    prefix: Doubles
+    last: Integers
+    scores: Doubles
+
+
+class CTCPrefixScorer:
+    """log p(labelling starts with y_1..y_i) − log p(… y_1..y_{i−1}); for the end, the whole of it.
+
+    Exact for all tokens at once, without a loop over time. A prefix probability is
+    Σ_t φ(t − 1) · p_c(t), one matrix product for every c. The forward variables obey
+    γ(t) = p(t) · (γ(t − 1) + φ(t − 1)); divided by Π p they are running sums. These are taken
+    within blocks of 8 frames in float64, where nothing overflows, and between blocks in the log
+    domain. A frame's log-probabilities below −80 count as −80.
+    Source: Graves 2008, "Supervised sequence labelling", prefix search decoding; Watanabe et al.
+    2017, joint decoding in one pass.
+    """
+
+    shares: Final = True
+    bound: Final = 0.0
+
+    def __init__(self, log_probs: Floats, lengths: Integers, weight: float) -> None:
+        """Make the scorer of one batch.
+
+        log_probs: (B, T', V), blank at id 0. lengths: (B,), frames of each utterance.
+        weight: λ, from 0 to 1.
+        """
+        self.weight = weight
+        self._log_probs = log_probs
+        self._lengths = np.asarray(lengths, np.int64)
+
+    def start(self, batch: int) -> CTCState:
+        """See `Scorer.start`."""
+        if batch != len(self._log_probs):
+            raise ValueError(f"{len(self._log_probs)} utterances of CTC scores, {batch} to decode")
+        audio = _prepared(self._log_probs, self._lengths)
+        blank = audio.decay[:, None, BLANK]  # (B, 1, K, 8): nothing but blanks
+        return _scored(
+            audio,
+            symbol=np.zeros_like(blank),
+            blank=blank,
+            scale=audio.start[:, None, BLANK],
+            prefix=np.zeros((batch, 1)),
+            last=np.full((batch, 1), BLANK),
+        )
+
+    def scores(self, state: CTCState) -> Floats:
+        """See `Scorer.scores`."""
+        return state.scores
+
+    def advance(
+        self, state: CTCState, parents: Integers, tokens: Integers, alive: Booleans
+    ) -> CTCState:
+        """See `Scorer.advance`."""
+        rows = np.arange(len(parents))[:, None]
+        symbol, before, scale, prefix, last, scores = reorder(state[1:], parents)
+        symbol[last == tokens] = 0  # a repeated symbol needs a blank between
+        before += symbol  # φ, (B, M, K, 8)
+        decay, start = state.audio.decay, state.audio.start
+        in_symbol = _recurrence(before, scale, decay[rows, tokens], start[rows, tokens])
+        in_blank = _recurrence(*in_symbol, decay[:, None, BLANK], start[:, None, BLANK])
+        return _scored(
+            state.audio,
+            *_joined(*in_symbol, *in_blank),
+            prefix=prefix + np.take_along_axis(scores, tokens[..., None], -1)[..., 0],
+            last=tokens,
+        )
+
+    def take(self, state: CTCState, rows: Integers) -> CTCState:
+        """See `Scorer.take`."""
+        return take(state, rows)
+
+
+def ctc_greedy(log_probs: Floats, lengths: Integers) -> list[list[int]]:
+    """Return the most probable CTC path of each utterance: repeats merged, blanks removed.
+
+    log_probs: (B, T', V). lengths: (B,), frames of each utterance. Source: Graves et al. 2006,
+    "best path decoding".
+    """
+    best = log_probs.argmax(-1)  # (B, T')
+    kept = best != BLANK
+    kept[:, 1:] &= best[:, 1:] != best[:, :-1]
+    kept &= np.arange(best.shape[1]) < np.asarray(lengths)[:, None]
+    return [row[keep].tolist() for row, keep in zip(best, kept, strict=True)]
+
+
+def _prepared(log_probs: Floats, lengths: Integers) -> _Audio:
+    """Lay log-probabilities (B, T', V) out in blocks."""
+    batch, frames, size = log_probs.shape
+    blocks = frames // _BLOCK + 1  # T' + 1 moments at least
+    padded = np.zeros((batch, size, blocks * _BLOCK))
+    inside = np.arange(frames) < lengths[:, None]  # (B, T')
+    known = np.maximum(log_probs.transpose(0, 2, 1), _LEAST, dtype=np.float64)
+    padded[..., :frames] = np.where(inside[:, None], known, 0.0)
+    moments = np.cumsum(padded, -1) - padded  # sums before each moment
+    moments = moments.reshape(batch, size, blocks, _BLOCK)
+    start = moments[..., 0].copy()
+    probabilities = np.exp(padded)
+    probabilities[..., :frames] *= inside[:, None]
+    probabilities[..., frames:] = 0
+    return _Audio(probabilities, np.exp(moments - start[..., None]), start, lengths)
+
+
+def _scored(
+    audio: _Audio,
+    symbol: Doubles,
+    blank: Doubles,
+    scale: Doubles,
+    prefix: Doubles,
+    last: Integers,
+) -> CTCState:
+    """Make a state from its forward variables: score all next tokens."""
+    batch, number = prefix.shape
+    greatest = np.maximum(scale.max(-1, keepdims=True), _NOTHING)
+    factors = np.exp(scale - greatest)[..., None]  # (B, N, K, 1)
+    spelt = symbol + blank
+    both = np.stack([spelt * factors, blank * factors], 1).reshape(batch, 2 * number, -1)
+    with np.errstate(divide="ignore"):
+        summed = np.log(both @ audio.probabilities.transpose(0, 2, 1))  # (B, 2N, V)
+        block, place = np.divmod(audio.lengths, _BLOCK)
+        rows = np.arange(batch)
+        whole = np.log(spelt[rows, :, block, place])  # (B, N)
+    summed += np.concatenate([greatest, greatest], 1)
+    found = summed[:, :number]
+    again = np.take_along_axis(summed[:, number:], last[..., None], -1)
+    np.put_along_axis(found, last[..., None], again, -1)
+    found[..., EOS] = whole + scale[rows, :, block]
+    scores = np.clip(found - prefix[..., None], _IMPOSSIBLE, 0.0)
+    scores[..., BLANK] = _IMPOSSIBLE
+    return CTCState(audio, symbol, blank, scale, prefix, last, scores)
+
+
+def _recurrence(
+    added: Doubles, scale: Doubles, decay: Doubles, start: Doubles
+) -> tuple[Doubles, Doubles]:
+    """Solve g(t + 1) = p(t) · (g(t) + a(t)), g(0) = 0.
+
+    added: a / e ** scale, (B, N, K, 8); scale (B, N, K). decay, start: see `_Audio`, of p.
+    Returns g / e ** its scale, with at most 1 in every block, and that scale.
+    """
+    sums = ((added / decay).reshape(-1, _BLOCK) @ _SUMS).reshape(*scale.shape, _BLOCK + 1)
+    with np.errstate(divide="ignore"):
+        totals = np.log(sums[..., -1])  # (B, N, K)
+    totals += scale - start
+    carry = np.full_like(totals, -np.inf)  # log of g at the first moment of each block
+    np.logaddexp.accumulate(totals[..., :-1], axis=-1, out=carry[..., 1:])
+    carry += start
+    found_scale = np.maximum(np.maximum(carry, scale), _NOTHING)
+    found = sums[..., :-1] * np.exp(scale - found_scale)[..., None]
+    found += np.exp(carry - found_scale)[..., None]
+    found *= decay
+    greatest = found.max(-1)
+    np.maximum(greatest, np.finfo(np.float64).tiny, out=greatest)
+    found /= greatest[..., None]
+    return found, found_scale + np.log(greatest)
+
+
+def _joined(
+    symbol: Doubles, symbol_scale: Doubles, blank: Doubles, blank_scale: Doubles
+) -> tuple[Doubles, Doubles, Doubles]:
+    """Bring both to one scale."""
+    scale = np.maximum(symbol_scale, blank_scale)
+    symbol *= np.exp(symbol_scale - scale)[..., None]
+    blank *= np.exp(blank_scale - scale)[..., None]
+    return symbol, blank, scale

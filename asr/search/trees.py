@@ -1,0 +1,36 @@
+"""States as nested tuples: one function for all arrays in them.
+
+A leaf is anything that is not a tuple and that can be indexed like an array: numpy arrays here,
+tensors in `asr.runtime`. Its first dimension is the utterance, its second the hypothesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tree = TypeVar("Tree")
+
+
+def change(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
+    """Replace every leaf by function(leaf, …); others: trees of the same shape."""
+    if not isinstance(tree, tuple):
+        return cast(Tree, function(tree, *others))
+    parts = zip(*(cast(tuple[object, ...], each) for each in (tree, *others)), strict=True)
+    changed = [change(function, *each) for each in parts]
+    kind = type(tree)  # a NamedTuple takes its parts one by one
+    return cast(Tree, kind(*changed) if hasattr(tree, "_fields") else tuple(changed))
+
+
+def take(tree: Tree, rows: Any) -> Tree:
+    """Keep the utterances rows (b,) of every leaf (B, …)."""
+    return change(lambda each: each[rows], tree)
+
+
+def reorder(tree: Tree, parents: NDArray[np.int64]) -> Tree:
+    """Reorder hypotheses: the m-th new one is the old one parents[b, m]; leaves (B, N, …)."""
+    batch = np.arange(len(parents))[:, None]
+    return change(lambda each: each[batch, parents], tree)
