@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 from torch import nn
 
-from asr.attention.build import build_attention
+from asr.attention.build import build_attention, with_window
 from asr.attention.contract import Attention
 from asr.attention.masks import Window
 from asr.attention.normalizers import build_normalizer
@@ -29,6 +31,18 @@ class SpeechModel(nn.Module):
         self.encoder = encoder
         self.ctc = ctc
         self.decoder = decoder
+
+    def windowed(self, window: Window | None) -> SpeechModel:
+        """Return a model with the same parameters whose attention is restricted to a window.
+
+        Raises:
+            ValueError: the attention takes no window.
+        """
+        decoder = copy.copy(self.decoder)  # the modules inside are shared
+        decoder.__dict__["_modules"] = dict(self.decoder._modules)
+        decoder.attention = with_window(self.decoder.attention, window)
+        twin = SpeechModel(self.encoder, self.ctc, decoder)
+        return twin.train(self.training)
 
 
 class TranslationModel(nn.Module):
@@ -117,6 +131,23 @@ def _build_decoder(
     )
 
 
+def build_window(settings: AttentionSettings) -> Window | None:
+    """Make the window of the settings, None where they have none.
+
+    Raises:
+        ValueError: it reaches one way alone.
+    """
+    if not settings.has_window:
+        return None
+    return Window(
+        back=settings.window_back,
+        ahead=settings.window_ahead,
+        soft=settings.window_soft,
+        centre=settings.window_centre,
+        stride=settings.window_stride,
+    )
+
+
 def _build_attention(
     settings: AttentionSettings, query_size: int, annotation_size: int
 ) -> Attention:
@@ -126,15 +157,6 @@ def _build_attention(
         UserError: settings that make no sense, by themselves or together.
     """
     try:
-        window = None
-        if settings.window_back or settings.window_ahead:
-            window = Window(
-                back=settings.window_back,
-                ahead=settings.window_ahead,
-                soft=settings.window_soft,
-                centre=settings.window_centre,
-                stride=settings.window_stride,
-            )
         return build_attention(
             settings.kind,
             query_size,
@@ -150,7 +172,7 @@ def _build_attention(
                 "normalizer": build_normalizer(
                     settings.normalizer, settings.temperature, settings.top_k
                 ),
-                "window": window,
+                "window": build_window(settings),
             },
         )
     except ValueError as error:
