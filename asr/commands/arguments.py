@@ -52,8 +52,8 @@ def _add_transcribe(commands: Any) -> None:
         commands,
         "transcribe",
         "transcribe recordings",
-        """Transcribe recordings. The texts are written to stdout, one line each, in the order given.
-A recording that fails gives a line on stderr; the others continue, and the exit status is 2.
+        """Transcribe recordings. The texts are written to stdout, one line each, in the given
+order. A recording that fails gives a line on stderr; the others continue, and the exit status is 2.
 Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all that ffmpeg reads.""",
         """  asr transcribe talk.flac
   asr transcribe recordings/ -o all.jsonl
@@ -74,7 +74,7 @@ Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all that ffmpeg reads
         "--format",
         choices=list(FORMATS),
         metavar="FORMAT",
-        help=f"Output format, whatever the ending: {', '.join(FORMATS)} (default: that of the ending, "
+        help=f"Output format, whatever the ending: {', '.join(FORMATS)} (default: by the ending, "
         f"else {next(iter(FORMATS))}).",
     )
     add_decoding(parser)
@@ -116,8 +116,8 @@ def _add_train(commands: Any) -> None:
         commands,
         "train",
         "train a model",
-        """Train a model from a TOML config. Everything is written to the run folder. The same command
-resumes a run that was stopped. The path of the finished model is printed.""",
+        """Train a model from a TOML config. Everything is written to the run folder. The same
+command resumes a run that was stopped. The path of the finished model is printed.""",
         """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
   asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
     )
@@ -144,8 +144,8 @@ def _add_evaluate(commands: Any) -> None:
         commands,
         "evaluate",
         "measure error rates and speed on a manifest",
-        """Transcribe the utterances of a manifest and report word and character error rates, the most
-frequent errors, and the cost of decoding.""",
+        """Transcribe the utterances of a manifest and report word and character error rates, the
+most frequent errors, and the cost of decoding.""",
         """  asr evaluate data/speech/manifest.jsonl
   asr evaluate corpora/dev.jsonl --ids dev.txt --beam 8 --json > dev.json
   asr evaluate data/speech/manifest.jsonl --speed 1.3""",
@@ -229,8 +229,8 @@ def _add_prepare(commands: Any) -> None:
         kinds,
         "pseudo-labels",
         "training data from untranscribed recordings (self-training)",
-        """From the output of `asr transcribe RECORDINGS -o FILE.jsonl`, keep the texts with the highest
-confidence, with their audio: a corpus for `asr train`. The texts are unchecked.""",
+        """From the output of `asr transcribe RECORDINGS -o FILE.jsonl`, keep the texts with the
+highest confidence, with their audio: a corpus for `asr train`. The texts are unchecked.""",
         "  asr prepare pseudo-labels all.jsonl corpora/mine --keep 0.5",
     )
     labels.add_argument("transcripts", type=Path, metavar="TRANSCRIPTS", help="JSON lines.")
@@ -285,9 +285,9 @@ def _add_translate(commands: Any) -> None:
         commands,
         "translate",
         "translate text",
-        """Translate texts, the lines of a file, or those of stdin, to stdout, one line each. The sentences
-of a text are translated one by one. Subtitles (--file of .srt or .vtt, or -f srt or vtt) keep
-their times: a sentence of several cues is translated as a whole, and split where its attention
+        """Translate texts, the lines of a file, or those of stdin, to stdout, one line each. The
+sentences of a text are translated one by one. Subtitles (--file of .srt or .vtt, or -f srt or vtt)
+keep their times: a sentence of several cues is translated as a whole, and split where its attention
 moves to the next cue. The models in the package translate English to French and German.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."

@@ -18,10 +18,10 @@ def config_reference() -> str:
     """Return the page of all keys of a training config: one table for each section, by task."""
     parts = [
         "# Configuration",
-        "A training config is a TOML file; `task` sets which keys it has. Paths are relative to the "
-        "folder given by `--data` unless the key says otherwise. A key that the task does not have, "
-        "or that other keys switch off, is refused, and the nearest key that is read is named. "
-        "`asr train CONFIG RUN --set KEY=VALUE` sets single keys.",
+        "A training config is a TOML file; `task` sets which keys it has. Paths are relative to "
+        "the folder given by `--data` unless the key says otherwise. A key that the task does not "
+        "have, or that other keys switch off, is refused, and the nearest key that is read "
+        "is named. `asr train CONFIG RUN --set KEY=VALUE` sets single keys.",
     ]
     for task, kind in TASKS.items():
         parts += [f'## task = "{task}"', _summary(kind), *_sections(kind, "")]

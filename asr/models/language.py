@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from asr.models.settings import LanguageSettings
+from asr.tables import to_table
 
 
 class LanguageState(NamedTuple):
@@ -100,11 +101,4 @@ class RecurrentLanguageModel(nn.Module):
 
 def build_language_model(settings: LanguageSettings, words: int) -> RecurrentLanguageModel:
     """Make a model of so many words from its settings."""
-    return RecurrentLanguageModel(
-        words,
-        settings.embedding_size,
-        settings.state_size,
-        settings.vector_size,
-        settings.cutoffs,
-        settings.dropout,
-    )
+    return RecurrentLanguageModel(words, **to_table(settings))

@@ -21,6 +21,7 @@ from asr.models.settings import (
     SpeechSettings,
     TranslationSettings,
 )
+from asr.tables import to_table
 
 
 class SpeechModel(nn.Module):
@@ -56,14 +57,7 @@ class TranslationModel(nn.Module):
 
 def build_speech_model(settings: SpeechSettings, vocabulary_size: int) -> SpeechModel:
     """Make an untrained recogniser of the given sizes."""
-    encoder = AcousticEncoder(
-        mels=settings.features.mels,
-        channels=settings.encoder.channels,
-        state_size=settings.encoder.state_size,
-        layers=settings.encoder.layers,
-        layers_before_reduction=settings.encoder.layers_before_reduction,
-        dropout=settings.encoder.dropout,
-    )
+    encoder = AcousticEncoder(settings.features.mels, **to_table(settings.encoder))
     ctc = None
     if settings.ctc.subframes:
         ctc = CTCHead(encoder.size, vocabulary_size, settings.ctc.subframes)
@@ -84,19 +78,7 @@ def build_translation_model(
             'decoder.initial = "last_backward" wants an encoder that reads backwards, and '
             'encoder.layers is 0; take "mean" or "zero"'
         )
-    encoder = TextualEncoder(
-        vocabulary_size=source_size,
-        embedding_size=settings.encoder.embedding_size,
-        state_size=settings.encoder.state_size,
-        layers=settings.encoder.layers,
-        dropout=settings.encoder.dropout,
-        cell=settings.encoder.cell,
-        attention_layers=settings.encoder.attention_layers,
-        heads=settings.encoder.heads,
-        token_dropout=settings.encoder.token_dropout,
-        embedding_dropout=settings.encoder.embedding_dropout,
-        annotation_dropout=settings.encoder.annotation_dropout,
-    )
+    encoder = TextualEncoder(source_size, **to_table(settings.encoder))
     decoder = _build_decoder(settings.attention, settings.decoder, encoder.size, target_size)
     if settings.joint_embedding:
         encoder.borrow_embedding(decoder.embedding)

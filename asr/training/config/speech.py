@@ -13,7 +13,7 @@ from asr.training.config.common import LossSettings, TrainingSettings
 
 @dataclass(frozen=True)
 class ManifestSettings(Settings):
-    """A manifest to train on, an entry of `[[data.train]]`."""
+    """A manifest to train on; one such table for each."""
 
     manifest: str = field(metadata=about("File, relative to the folder given by --data."))
     times: float = setting(
