@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asr.inference.decoding import DecodingSettings
+    from asr.inference.options import DecodingOptions
     from asr.inference.recognizer import Failure, Recognizer, load
     from asr.inference.translator import Translator, load_translator
     from asr.results import Character, Segment, StopReason, Transcript, Translation, Word
@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Character",
-    "DecodingSettings",
+    "DecodingOptions",
     "Failure",
     "Recognizer",
     "Segment",
@@ -33,7 +33,7 @@ __all__ = [
 
 _HOMES = {
     "Character": "asr.results",
-    "DecodingSettings": "asr.inference.decoding",
+    "DecodingOptions": "asr.inference.options",
     "Failure": "asr.inference.recognizer",
     "Recognizer": "asr.inference.recognizer",
     "Segment": "asr.results",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -62,6 +63,7 @@ class Segment:
         begins at `start`. (0, 0) where nothing was decoded.
     log_probability: of the characters and end-of-sentence given by the decoder alone, in nats; 0
         where nothing was decoded.
+    allowed: (U, T), where each character's step could attend, if attention has a window.
     """
 
     start: float
@@ -71,6 +73,7 @@ class Segment:
     weights: NDArray[np.float32] = field(repr=False)
     log_probability: float
     stop_reason: StopReason
+    allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
@@ -130,19 +133,34 @@ class Transcript:
         Spaces between segments have weight 0. With several segments the matrix is assembled at
         each call and has U·T entries: for an hour of audio use the weights of the segments.
         """
-        if len(self.segments) == 1:
-            return self.segments[0].weights
-        starts = [round(each.start / self.seconds_per_annotation) for each in self.segments]
-        ends = [
-            start + each.weights.shape[1] for start, each in zip(starts, self.segments, strict=True)
+        return self._joined([segment.weights for segment in self.segments])
+
+    @property
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """Where each step could attend, (U, T) as `weights`; None if attention has no window."""
+        found = [segment.allowed for segment in self.segments]
+        if all(each is None for each in found):
+            return None
+        filled = [
+            np.zeros(segment.weights.shape, np.float32) if each is None else each
+            for segment, each in zip(self.segments, found, strict=True)
         ]
+        return self._joined(filled) > 0
+
+    def _joined(self, matrices: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+        """Join one matrix (U, T) for each segment to one of the recording."""
+        if len(matrices) == 1:
+            joined: NDArray[np.float32] = matrices[0]
+            return joined
+        starts = [round(each.start / self.seconds_per_annotation) for each in self.segments]
+        ends = [start + each.shape[1] for start, each in zip(starts, matrices, strict=True)]
         columns = max(*ends, math.ceil(self.duration / self.seconds_per_annotation))
         joined = np.zeros((len(self.characters), columns), np.float32)
         row = 0
-        for start, end, segment in zip(starts, ends, self.segments, strict=True):
-            row += bool(row and segment.characters)
-            stop = row + len(segment.weights)
-            joined[row:stop, start:end] = segment.weights
+        for start, end, each in zip(starts, ends, matrices, strict=True):
+            row += bool(row and len(each))
+            stop = row + len(each)
+            joined[row:stop, start:end] = each
             row = stop
         return joined
 

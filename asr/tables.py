@@ -1,35 +1,180 @@
-"""Frozen dataclasses from TOML or JSON tables: every key known, every value of its type."""
+"""Settings as frozen dataclasses: documented, range-checked, read from TOML or JSON tables.
+
+A field is written once, with its default, its meaning and its range:
+
+    size: int = setting(128, "Size A of the keys.", least=1, most=4096)
+
+Command-line help, the configuration reference and the checks are all made from that.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import types
-from collections.abc import Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Iterable, Iterator, Mapping
+from typing import (
+    Any,
+    ClassVar,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from asr.errors import UserError
 
-Settings = TypeVar("Settings")
+Value = TypeVar("Value")
+Made = TypeVar("Made")
+
+LARGEST_SIZE = 65_536  # of a vector or a layer; anything above is a slip of the keyboard
+MOST_LAYERS = 64
+LARGEST_COUNT = 1_000_000_000  # of steps, utterances, tokens
 
 
-def from_table(kind: type[Settings], table: Mapping[str, Any], where: str = "") -> Settings:
+class UnknownSetting(UserError):
+    """A key that its table does not have; `name` is the key with its section, `a.b.c`."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class About(NamedTuple):
+    """Meaning and range of a setting. least and most are included, above is not."""
+
+    help: str
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def problem(self, value: object) -> str:
+        """Return what is wrong with a value (or an entry of a list), to follow its name, or ""."""
+        if isinstance(value, tuple):
+            return next(filter(None, map(self.problem, value)), "")
+        if isinstance(value, str):
+            known = not self.choices or value in self.choices
+            return "" if known else f"{value!r} is not one of: {', '.join(self.choices)}"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return ""
+        fits = (  # NaN does not: it compares false
+            (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and -LARGEST_COUNT <= value <= (LARGEST_COUNT if self.most is None else self.most)
+        )
+        limit = self.range or f"a number of at most {LARGEST_COUNT:,}"
+        return "" if fits else f"must be {limit}, got {value}"
+
+    @property
+    def range(self) -> str:
+        """The range in words, empty where there is none."""
+        if self.choices:
+            return "one of: " + ", ".join(self.choices)
+        low = "" if self.least is None else f"at least {_plain(self.least)}"
+        low = low if self.above is None else f"above {_plain(self.above)}"
+        high = "" if self.most is None else f"at most {_plain(self.most)}"
+        if self.least is not None and self.most is not None:
+            return f"from {_plain(self.least)} to {_plain(self.most)}"
+        return " and ".join(filter(None, (low, high)))
+
+
+def setting(
+    default: Value,
+    help: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    choices: Iterable[str] = (),
+) -> Value:
+    """Make a dataclass field with a default, its meaning and its range (see `About`)."""
+    metadata = about(help, least=least, most=most, above=above, choices=choices)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def about(
+    help: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    choices: Iterable[str] = (),
+) -> dict[str, About]:
+    """Return the metadata of a required field: `train: str = field(metadata=about("…"))`."""
+    return {"about": About(help, least, most, above, tuple(choices))}
+
+
+def size(default: int, help: str) -> int:
+    """Make the field of a vector's size."""
+    return setting(default, help, least=1, most=LARGEST_SIZE)
+
+
+def share(default: Value, help: str) -> Value:
+    """Make the field of a share or rate, 0 to 1."""
+    return setting(default, help, least=0, most=1)
+
+
+class Settings:
+    """Base of all settings: values out of range are refused when an instance is made.
+
+    RETIRED: keys of earlier versions, with the only value that is still accepted, and ignored.
+    """
+
+    RETIRED: ClassVar[Mapping[str, object]] = types.MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        """Check every value against its range; a subclass adds what concerns several.
+
+        Raises:
+            UserError: a value out of range.
+        """
+        for each in dataclasses.fields(cast(Any, self)):
+            if problem := _problem(each, getattr(self, each.name)):
+                raise UserError(f"{each.name} {problem}")
+
+    def unread(self) -> Iterator[Unread]:
+        """Yield the keys that the values of other keys switch off."""
+        yield from ()
+
+
+class Unread(NamedTuple):
+    """A key that is not read, and the condition, to follow "is not read"."""
+
+    name: str
+    condition: str
+
+
+def from_table(kind: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
     """Build a settings dataclass from a table (nested tables for nested dataclasses).
 
     Raises:
-        UserError: an unknown key (with the nearest known name), a missing one, or a value of
-            another type than the field's.
+        UserError: an unknown key (with the nearest known one), a missing one, or a value of
+            another type than the field's or out of its range.
     """
-    fields = {each.name: each for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    hints = get_type_hints(kind)
+    known = fields(kind)
+    hints = type_hints(kind)
+    retired: Mapping[str, object] = getattr(kind, "RETIRED", {})
     values: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{where}.{key}" if where else key
-        if key not in fields:
-            near = difflib.get_close_matches(key, fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(fields)}"
-            raise UserError(f"unknown setting {name}; {hint}")
+        if key in retired and value == retired[key]:
+            continue
+        if key not in known:
+            near = nearest(key, known)
+            raise UnknownSetting(
+                name, f"unknown setting {name}; did you mean {near}? known: {', '.join(known)}"
+            )
         values[key] = _convert(hints[key], value, name)
+        if problem := _problem(known[key], values[key]):
+            raise UserError(f"{name} {problem}")
+    for each in known.values():
+        if _is_required(each) and each.name not in values:
+            name = f"{where}.{each.name}" if where else each.name
+            raise UserError(f"{name} is missing: {help_of(each) or 'it must be given'}")
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:
@@ -41,6 +186,96 @@ def to_table(settings: Any) -> dict[str, Any]:
     return dataclasses.asdict(settings)
 
 
+def refuse_unread(settings: Any, where: str = "") -> None:
+    """Refuse keys that are set to something else than their default and are not read.
+
+    Nested settings are checked, too. Defaults pass, so that a table in which every key is
+    written out can be read again.
+
+    Raises:
+        UserError: the first such key, why it is not read, and the nearest key that is.
+    """
+    known = fields(type(settings))
+    changed = {each.name for each in known.values() if _is_changed(each, settings)}
+    if isinstance(settings, Settings) and changed:
+        unread = {each.name: each.condition for each in settings.unread()}
+        for name in known:
+            if name in changed and name in unread:
+                near = nearest(name, [each for each in known if each not in unread])
+                raise UserError(
+                    f"{where}{name} = {_toml(getattr(settings, name))} is not read "
+                    f"{unread[name]}; the nearest key that is read: {where}{near}"
+                )
+    for name in known:
+        value = getattr(settings, name)
+        if dataclasses.is_dataclass(value):
+            refuse_unread(value, f"{where}{name}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is spelt most like another."""
+    return difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+
+
+def fields(kind: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields of a dataclass by name."""
+    return {each.name: each for each in dataclasses.fields(kind)}
+
+
+def help_of(field: dataclasses.Field[Any]) -> str:
+    """Return the meaning of a field, empty where it has none."""
+    found = field.metadata.get("about")
+    return found.help if isinstance(found, About) else ""
+
+
+def about_of(kind: type[Any], name: str) -> About:
+    """Return meaning and range of a setting."""
+    found = fields(kind)[name].metadata["about"]
+    assert isinstance(found, About)
+    return found
+
+
+def type_hints(kind: type[Any]) -> dict[str, Any]:
+    """Return the types of a dataclass's fields by name."""
+    found = get_type_hints(kind)
+    return {name: found[name] for name in fields(kind)}
+
+
+def type_name(hint: Any, article: bool = False) -> str:
+    """Return the name of a field's type in words."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return type_name(_without_none(hint), article)
+    if origin is tuple:
+        inner = get_args(hint)[0]
+        return f"list of {'lists' if get_origin(inner) is tuple else _MANY.get(inner, 'tables')}"
+    name = _PLAIN.get(hint, "a table")
+    return name if article else name.removeprefix("a ")
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is missing and field.default_factory is missing
+
+
+def _is_changed(field: dataclasses.Field[Any], settings: Any) -> bool:
+    if _is_required(field):
+        return True
+    if field.default is dataclasses.MISSING:  # a table
+        return False
+    return bool(getattr(settings, field.name) != field.default)
+
+
+def _problem(field: dataclasses.Field[Any], value: object) -> str:
+    found = field.metadata.get("about")
+    return found.problem(value) if isinstance(found, About) else ""
+
+
+def _without_none(hint: Any) -> Any:
+    (inner,) = (each for each in get_args(hint) if each is not type(None))
+    return inner
+
+
 def _convert(hint: Any, value: Any, name: str) -> Any:
     """Check a value against its field's type and convert nested tables and lists."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
@@ -49,10 +284,7 @@ def _convert(hint: Any, value: Any, name: str) -> Any:
         return from_table(hint, value, name)
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        (inner,) = (each for each in get_args(hint) if each is not type(None))
-        return _convert(inner, value, name)
+        return None if value is None else _convert(_without_none(hint), value, name)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise UserError(f"{name} must be a list, got {value!r}")
@@ -64,4 +296,17 @@ def _convert(hint: Any, value: Any, name: str) -> Any:
     return value
 
 
+def _plain(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
 _PLAIN = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+_MANY = {int: "whole numbers", float: "numbers", str: "texts"}

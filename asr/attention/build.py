@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping
 
 from asr.attention.contract import Attention, attention_class
+from asr.attention.energies import EnergyAttention
+from asr.attention.masks import Window
 from asr.attention.multihead import MultiHeadAttention
 from asr.attention.normalizers import SOFTMAX
 
@@ -42,6 +45,36 @@ def build_attention(
     # The projections of a scaled product would only repeat those of the heads.
     inner = _make(kind, size, size, 0 if kind == "scaled_dot" else size, options)
     return MultiHeadAttention(inner, size, query_size, annotation_size, heads, key_value_heads)
+
+
+def parameters_of(kind: str, heads: int = 1) -> frozenset[str]:
+    """Return the options that a mechanism's constructor takes, `attention_size` included.
+
+    heads: with several, the size is that of their projections, whatever the kind.
+
+    Raises:
+        ValueError: no such kind.
+    """
+    taken = frozenset(inspect.signature(attention_class(kind)).parameters)
+    taken -= {"query_size", "annotation_size"}
+    return taken | {"attention_size"} if heads > 1 else taken
+
+
+def with_window(attention: Attention, window: Window | None) -> Attention:
+    """Return a mechanism with the same parameters, restricted to a window (None: to none).
+
+    Raises:
+        ValueError: the mechanism has no energies, so it takes no window.
+    """
+    twin = copy.copy(attention)  # the parameters are shared
+    if isinstance(twin, MultiHeadAttention):
+        twin.__dict__["_modules"] = dict(attention._modules)  # else both get the new head
+        twin.head = with_window(twin.head, window)
+    elif isinstance(twin, EnergyAttention):
+        twin.window = window
+    else:
+        raise ValueError(f"{type(attention).__name__} takes no window")
+    return twin
 
 
 def _make(

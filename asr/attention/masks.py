@@ -84,6 +84,17 @@ class Window:
         places = torch.arange(weights.size(-1), device=weights.device, dtype=weights.dtype)
         return places - find(weights)[..., None]
 
+    def region(self, weights: Tensor) -> Tensor:
+        """Return where each step of a text may attend: weights (…, U, T) → (…, U, T) bool.
+
+        weights: those of all steps in order. The region of a step is the window around the centre
+        of the step before, without the stride's grid; a soft window's energies are lowered by at
+        most 2 nats in it.
+        """
+        before = functional.pad(weights, (0, 0, 1, 0))[..., :-1, :]  # the first step's are all 0
+        distance = self.distances(Alignment(before, before))
+        return (distance >= -self.back) & (distance <= self.ahead)
+
     def apply(
         self, energies: Tensor, allowed: Tensor, previous: Alignment
     ) -> tuple[Tensor, Tensor]:

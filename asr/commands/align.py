@@ -1,4 +1,4 @@
-"""`asr align`: when each word was said, and where the decoder looked, as files and a picture."""
+"""`asr align`: times of words, as files, and the attention as a picture."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ def _draw(source: str | bytes, transcript: Transcript, path: Path) -> None:
         transcript.seconds_per_annotation,
         transcript.duration,
         transcript.text,
+        transcript.allowed,
     )
 
 

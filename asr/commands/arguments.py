@@ -1,4 +1,7 @@
-"""What can be said on the command line; `asr.cli` does it."""
+"""The arguments of all commands; `asr.cli` runs them.
+
+The help of an option that is also a setting is made from the setting: see `add_option`.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,22 @@ from asr.commands.options import (
     add_command,
     add_decoding,
     add_model,
+    add_option,
     count,
-    seconds,
     share,
     speed,
 )
 from asr.commands.output import FORMATS
 from asr.commands.translate import FORMATS as TRANSLATIONS
+from asr.inference.options import DecodingOptions, TranslationOptions
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of all commands; what it parses names the command in `command`."""
+    """Return the parser of all commands; the parsed arguments name theirs in `command`."""
     whole = Parser(
         prog="asr",
-        description="Speech to text with an attention encoder-decoder.",
-        epilog="asr COMMAND --help tells what a command takes, with examples.",
+        description="Speech recognition and translation with Bahdanau attention.",
+        epilog="asr COMMAND --help lists the options of a command, with examples.",
         formatter_class=Help,
         allow_abbrev=False,
     )
@@ -47,38 +51,34 @@ def _add_transcribe(commands: Any) -> None:
     parser = add_command(
         commands,
         "transcribe",
-        "turn recordings into text",
-        """Transcribe recordings. The texts go to stdout, one line each, in the order given. A
-recording that fails is a line on stderr; the others go on, and the exit status is 2.
-Read are WAV, FLAC, Ogg, Opus, MP3, and with ffmpeg what that reads.""",
+        "transcribe recordings",
+        """Transcribe recordings. The texts are written to stdout, one line each, in the given
+order. A recording that fails gives a line on stderr; the others continue, and the exit status is 2.
+Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all that ffmpeg reads.""",
         """  asr transcribe talk.flac
   asr transcribe recordings/ -o all.jsonl
   asr transcribe lecture.mp3 -f srt > lecture.srt
   arecord -d 5 -f S16_LE -r 16000 | asr transcribe -""",
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, or - for stdin")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="File, folder, or - for stdin.")
     add_model(parser)
     parser.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="OUT",
-        help=f"file to write; its ending chooses the format: {' '.join(FORMATS.values())}",
+        help=f"File to write; its ending sets the format: {' '.join(FORMATS.values())}.",
     )
     parser.add_argument(
         "-f",
         "--format",
         choices=list(FORMATS),
         metavar="FORMAT",
-        help=f"one of {', '.join(FORMATS)}, whatever the ending (default: text)",
+        help=f"Output format, whatever the ending: {', '.join(FORMATS)} (default: by the ending, "
+        f"else {next(iter(FORMATS))}).",
     )
     add_decoding(parser)
-    parser.add_argument(
-        "--batch-seconds",
-        type=seconds,
-        metavar="S",
-        help="seconds of audio to decode at once (default: 60); less takes less memory",
-    )
+    add_option(parser, DecodingOptions, "batch_seconds", "S")
     parser.set_defaults(command="transcribe")
 
 
@@ -86,14 +86,15 @@ def _add_align(commands: Any) -> None:
     parser = add_command(
         commands,
         "align",
-        "say when each word was said, and draw where the decoder looked",
-        """Align a recording with a text, or with what is recognised where no text is given.
-Without -o the words and their times go to stdout as a table.""",
+        "find the times of words, and draw the attention",
+        """Align a recording with its text; without --text, with its transcript.
+Without -o the words and their times are written to stdout as a table. In a picture, the window of
+the attention is outlined, if the model has one or --window sets one.""",
         """  asr align talk.flac -o talk.png
   asr align talk.flac --text "good morning" -o talk.TextGrid -o talk.json""",
     )
-    parser.add_argument("audio", metavar="AUDIO", help="file, or - for stdin")
-    parser.add_argument("--text", help="what is said; it is brought to lower-case a to z")
+    parser.add_argument("audio", metavar="AUDIO", help="File, or - for stdin.")
+    parser.add_argument("--text", help="The text; it is normalised to lower-case a to z.")
     add_model(parser)
     parser.add_argument(
         "-o",
@@ -103,7 +104,7 @@ Without -o the words and their times go to stdout as a table.""",
         default=[],
         type=Path,
         metavar="OUT",
-        help="file to write, several times if you like: .png .svg .pdf "
+        help="File to write, may be repeated: .png .svg .pdf (pictures) "
         + " ".join(FORMATS.values()),
     )
     add_decoding(parser)
@@ -114,16 +115,18 @@ def _add_train(commands: Any) -> None:
     parser = add_command(
         commands,
         "train",
-        "train a model from a config",
-        """Train as a TOML config says. Everything goes into the run folder; called again, training
-goes on where it stopped. The path of the finished model is printed.""",
+        "train a model",
+        """Train a model from a TOML config. Everything is written to the run folder. The same
+command resumes a run that was stopped. The path of the finished model is printed.""",
         """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
   asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
     )
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="a .toml file, see recipes/")
-    parser.add_argument("folder", type=Path, metavar="RUN_FOLDER", help="made if it is not there")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="A .toml file; see recipes/.")
+    parser.add_argument("folder", type=Path, metavar="RUN_FOLDER", help="Created if missing.")
     parser.add_argument(
-        "--data", type=Path, help="what the config's paths are relative to (default: its folder)"
+        "--data",
+        type=Path,
+        help="Folder that the config's data paths are relative to (default: that of the config).",
     )
     parser.add_argument(
         "--set",
@@ -131,7 +134,7 @@ goes on where it stopped. The path of the finished model is printed.""",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting that replaces the config's; may be repeated",
+        help="Set a key of the config, may be repeated. A key that is not read is refused.",
     )
     parser.set_defaults(command="train")
 
@@ -140,31 +143,33 @@ def _add_evaluate(commands: Any) -> None:
     parser = add_command(
         commands,
         "evaluate",
-        "measure a model's errors and speed on a manifest",
-        """Transcribe the utterances of a manifest, as transcribe would, and report word and
-character error rates, where the errors lie, and what decoding cost.""",
+        "measure error rates and speed on a manifest",
+        """Transcribe the utterances of a manifest and report word and character error rates, the
+most frequent errors, and the cost of decoding.""",
         """  asr evaluate data/speech/manifest.jsonl
   asr evaluate corpora/dev.jsonl --ids dev.txt --beam 8 --json > dev.json
   asr evaluate data/speech/manifest.jsonl --speed 1.3""",
     )
-    parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="JSON lines: audio, text")
+    parser.add_argument(
+        "manifest", type=Path, metavar="MANIFEST", help="JSON lines with audio and text."
+    )
     add_model(parser)
-    parser.add_argument("--ids", type=Path, metavar="FILE", help="take these ids only, one a line")
-    parser.add_argument("--limit", type=count, metavar="N", help="take the first N only")
+    parser.add_argument("--ids", type=Path, metavar="FILE", help="Use only these ids, one a line.")
+    parser.add_argument("--limit", type=count, metavar="N", help="Use only the first N.")
     add_decoding(parser)
     parser.add_argument(
         "--speed",
         type=speed,
         default=1.0,
         metavar="X",
-        help="play the audio X times faster first, 0.5 to 2: what fast speech costs",
+        help="Play the audio X times faster, 0.5 to 2, to measure errors on fast speech.",
     )
     parser.add_argument(
-        "--attention", action="store_true", help="report the health of the attention, too"
+        "--attention", action="store_true", help="Report the health of the attention, too."
     )
-    parser.add_argument("--json", action="store_true", help="report as JSON")
+    parser.add_argument("--json", action="store_true", help="Report as JSON.")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the hypotheses, JSON lines"
+        "--output", type=Path, metavar="FILE", help="Write the hypotheses, as JSON lines."
     )
     parser.set_defaults(command="evaluate")
 
@@ -173,20 +178,24 @@ def _add_score(commands: Any) -> None:
     parser = add_command(
         commands,
         "score",
-        "count the errors between two files of transcripts",
-        """Compare hypotheses with references: two .jsonl files are paired by id (or by the name of
-the audio), two text files line by line. Texts are compared as they are.""",
+        "compare two files of transcripts",
+        """Count the errors of hypotheses. Two .jsonl files are paired by id (or by the name of the
+audio), two text files line by line. Without --normalize texts are compared as they are.""",
         """  asr score data/speech/manifest.jsonl hypotheses.jsonl --normalize
   asr score reference.txt hypothesis.txt --worst 3""",
     )
-    parser.add_argument("reference", type=Path, metavar="REF", help="what was said")
-    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="what was recognised")
+    parser.add_argument("reference", type=Path, metavar="REF", help="References.")
+    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="Hypotheses.")
     parser.add_argument(
-        "--normalize", action="store_true", help="bring both to lower-case a to z first"
+        "--normalize", action="store_true", help="Normalise both to lower-case a to z."
     )
-    parser.add_argument("--json", action="store_true", help="report as JSON")
+    parser.add_argument("--json", action="store_true", help="Report as JSON.")
     parser.add_argument(
-        "--worst", type=count, default=10, metavar="N", help="draw so many (default: 10)"
+        "--worst",
+        type=count,
+        default=10,
+        metavar="N",
+        help="Print the N worst pairs (default: %(default)s).",
     )
     parser.set_defaults(command="score")
 
@@ -195,8 +204,8 @@ def _add_prepare(commands: Any) -> None:
     parser = add_command(
         commands,
         "prepare",
-        "make manifests of corpora, and check them",
-        "Make the manifests that train and evaluate read.",
+        "make and check manifests",
+        "Make the manifests that asr train and asr evaluate read.",
         """  asr prepare librispeech corpora manifests --subset dev-clean --download
   asr prepare folder my_recordings my.jsonl
   asr prepare pseudo-labels all.jsonl corpora/mine
@@ -208,41 +217,43 @@ def _add_prepare(commands: Any) -> None:
     folder = add_command(
         kinds,
         "folder",
-        "of recordings with a .txt file beside each",
-        "Write the manifest of a folder; day/one.wav belongs to day/one.txt.",
+        "manifest of recordings with a .txt file next to each",
+        "Write the manifest of a folder; the text of day/one.wav is in day/one.txt.",
         "  asr prepare folder my_recordings my.jsonl",
     )
-    folder.add_argument("audio", type=Path, metavar="DIR", help="searched at any depth")
-    folder.add_argument("manifest", type=Path, metavar="MANIFEST", help="to write")
+    folder.add_argument("audio", type=Path, metavar="DIR", help="Folder, searched recursively.")
+    folder.add_argument("manifest", type=Path, metavar="MANIFEST", help="File to write.")
     folder.set_defaults(command="prepare_folder")
 
     labels = add_command(
         kinds,
         "pseudo-labels",
-        "of recordings without a text, to train on what was recognised",
-        """Of what `asr transcribe RECORDINGS -o FILE.jsonl` wrote, keep the texts that the model
-was surest of, with their audio: a corpus for `asr train`. No person has looked at these texts.""",
+        "training data from untranscribed recordings (self-training)",
+        """From the output of `asr transcribe RECORDINGS -o FILE.jsonl`, keep the texts with the
+highest confidence, with their audio: a corpus for `asr train`. The texts are unchecked.""",
         "  asr prepare pseudo-labels all.jsonl corpora/mine --keep 0.5",
     )
-    labels.add_argument("transcripts", type=Path, metavar="TRANSCRIPTS", help="JSON lines")
-    labels.add_argument("folder", type=Path, metavar="DIR", help="to write FLAC and manifest.jsonl")
+    labels.add_argument("transcripts", type=Path, metavar="TRANSCRIPTS", help="JSON lines.")
+    labels.add_argument(
+        "folder", type=Path, metavar="DIR", help="Folder to write: FLAC files and manifest.jsonl."
+    )
     labels.add_argument(
         "--keep",
         type=share,
         default=0.5,
         metavar="SHARE",
-        help="share of the texts that is kept (default: 0.5)",
+        help="Share of the texts to keep (default: %(default)s).",
     )
     labels.set_defaults(command="prepare_pseudo_labels")
 
     check = add_command(
         kinds,
         "check",
-        "a manifest and its audio",
-        "Print what is wrong with a manifest, one problem a line; the status is 2 if there is any.",
+        "check a manifest and its audio",
+        "Print the problems of a manifest, one a line; the exit status is 2 if there are any.",
         "  asr prepare check my.jsonl",
     )
-    check.add_argument("manifest", type=Path, metavar="MANIFEST", help="JSON lines")
+    check.add_argument("manifest", type=Path, metavar="MANIFEST", help="JSON lines.")
     check.set_defaults(command="prepare_check")
 
 
@@ -250,22 +261,22 @@ def _add_librispeech(kinds: Any) -> None:
     parser = add_command(
         kinds,
         "librispeech",
-        "LibriSpeech, or mini LibriSpeech",
+        "manifests of LibriSpeech or mini LibriSpeech",
         "Write OUTPUT/SUBSET.jsonl for each subset of LibriSpeech.",
         "  asr prepare librispeech corpora manifests --subset dev-clean --download",
     )
-    parser.add_argument("root", type=Path, metavar="ROOT", help="the folder with LibriSpeech in it")
-    parser.add_argument("output", type=Path, metavar="OUTPUT", help="folder of the manifests")
+    parser.add_argument(
+        "root", type=Path, metavar="ROOT", help="The folder that contains LibriSpeech."
+    )
+    parser.add_argument("output", type=Path, metavar="OUTPUT", help="Folder of the manifests.")
     parser.add_argument(
         "--subset",
         dest="subsets",
         action="append",
         metavar="NAME",
-        help="such as dev-clean; may be repeated (default: all that are there)",
+        help="Subset such as dev-clean, may be repeated (default: all in ROOT).",
     )
-    parser.add_argument(
-        "--download", action="store_true", help="fetch the subsets that are missing"
-    )
+    parser.add_argument("--download", action="store_true", help="Download missing subsets.")
     parser.set_defaults(command="prepare_librispeech")
 
 
@@ -273,19 +284,20 @@ def _add_translate(commands: Any) -> None:
     parser = add_command(
         commands,
         "translate",
-        "translate text with the same attention",
-        """Translate texts, or the lines of a file, or those of stdin, to stdout, one line each;
-texts of several sentences one by one. The cues of subtitles (--file of .srt or .vtt, or -f srt
-or vtt) keep their times; a sentence that runs over several cues is translated as a whole, and cut
-where its words looked from one cue to the next. The models in the package go from English to
-French and German.""",
+        "translate text",
+        """Translate texts, the lines of a file, or those of stdin, to stdout, one line each. The
+sentences of a text are translated one by one. Subtitles (--file of .srt or .vtt, or -f srt or vtt)
+keep their times: a sentence of several cues is translated as a whole, and split where its attention
+moves to the next cue. The models in the package translate English to French and German.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
   asr translate --to de -f jsonl < english.txt
   asr translate -m runs/one/model -m runs/two/model --file talk.srt > talk.fr.srt""",
     )
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="none: lines of stdin")
-    parser.add_argument("--file", type=Path, help="translate the lines (or cues) of this file")
+    parser.add_argument(
+        "texts", nargs="*", metavar="TEXT", help="Texts; without any, lines of stdin."
+    )
+    parser.add_argument("--file", type=Path, help="File whose lines (or cues) are translated.")
     parser.add_argument(
         "-m",
         "--model",
@@ -293,40 +305,32 @@ French and German.""",
         action="append",
         default=[],
         metavar="DIR",
-        help="folder of a translation model; several vote at every step",
+        help="Folder of a translation model; repeated, the models form an ensemble.",
     )
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",
-        help="which model of the package to translate with: fr (default) or de",
+        help="Target language of the package's models: fr (default) or de.",
     )
     parser.add_argument(
         "-f",
         "--format",
         choices=TRANSLATIONS,
         metavar="FORMAT",
-        help=f"one of {', '.join(TRANSLATIONS)} (default: text; of a subtitle file: its own); "
-        "pharaoh gives source-target numbers of linked words",
+        help=f"Output format: {', '.join(TRANSLATIONS)} (default: text; for subtitles, that of the "
+        "file). pharaoh: source-target indices of aligned words.",
     )
     parser.add_argument(
         "--why",
         dest="format",
         action="store_const",
         const="why",
-        help="as -f why: each word with the source words it looked at, and their shares",
+        help="As -f why: each word with its attention weights over the source words.",
     )
-    parser.add_argument("--beam", type=count, default=4, metavar="N", help="width (default: 4)")
+    add_option(parser, TranslationOptions, "beam", "N")
+    add_option(parser, TranslationOptions, "length_penalty", "P")
+    parser.add_argument("--whole", action="store_true", help="Translate each text as one sentence.")
     parser.add_argument(
-        "--length-penalty",
-        type=share,
-        default=1.0,
-        metavar="P",
-        help="0 to 1: the power of the length that a beam divides by (default: 1, the mean)",
-    )
-    parser.add_argument(
-        "--whole", action="store_true", help="take each text as one sentence, as a caption may be"
-    )
-    parser.add_argument(
-        "--heat-map", type=Path, metavar="OUT", help="draw where the decoder looked: .png .svg .pdf"
+        "--heat-map", type=Path, metavar="OUT", help="Draw the attention weights: .png .svg .pdf."
     )
     parser.set_defaults(command="translate")

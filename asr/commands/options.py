@@ -1,33 +1,36 @@
-"""What the arguments of the commands have in common: errors, help, options, kinds of values."""
+"""Shared by the arguments of all commands: errors, help, options, types of values."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asr.errors import FAILED
+from asr.inference.options import DecodingOptions
+from asr.tables import Settings, about_of, fields, type_hints, type_name
 
 if TYPE_CHECKING:
     from asr.inference.recognizer import Recognizer
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Descriptions and examples as they stand, and room for the longest command."""
+    """Descriptions and examples as they are written, and room for the longest command."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=26)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with its errors on one line, which name the help of the command that was called."""
+    """argparse with errors on one line that name the help of the command."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(FAILED, f"asr: error: {message} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse what is left over; argparse would leave that to the program, for all commands."""
+        """Refuse unknown arguments here, so that the message names the help of the command."""
         given, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -52,47 +55,69 @@ def add_command(
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a speech model."""
     parser.add_argument(
-        "-m", "--model", metavar="DIR", help="model folder (default: the English one shipped)"
+        "-m",
+        "--model",
+        metavar="DIR",
+        help="Model folder (default: the English model of the package).",
     )
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     """Add the options of the search."""
-    parser.add_argument(
-        "--beam", type=count, metavar="N", help="width of the search, 1 is greedy (default: 24)"
-    )
-    parser.add_argument(
-        "--ctc-weight",
-        type=share,
-        metavar="W",
-        help="share of CTC in the score, 0 to 1 (default: 0.2)",
-    )
-    parser.add_argument(
-        "--lm-weight",
-        type=weight,
-        metavar="W",
-        help="weight of the language model, 0 is off (default: 0.75)",
-    )
+    for name, metavar in (
+        ("beam", "N"),
+        ("ctc_weight", "W"),
+        ("lm_weight", "W"),
+        ("ilm_weight", "W"),
+        ("fastest", "N"),
+    ):
+        add_option(parser, DecodingOptions, name, metavar)
     parser.add_argument(
         "--language-model",
         type=Path,
         metavar="FILE",
-        help="word n-grams (.npz) in place of the model's own",
+        help="Word n-grams (.npz) to use instead of the model's own.",
     )
     parser.add_argument(
-        "--ilm-weight",
-        type=weight,
-        metavar="W",
-        help="how much of the decoder's own language model to take off beside the language model, "
-        "0 is nothing (default: 0.3)",
+        "--window",
+        type=window,
+        metavar="BACK,AHEAD",
+        help="Restrict the attention to a window around its last position: seconds before and "
+        "after, such as 0.4,0.8. 0,0 removes the window of a model trained with one.",
     )
+
+
+def add_option(
+    parser: argparse.ArgumentParser, kind: type[Settings], name: str, metavar: str
+) -> None:
+    """Add an option for a setting: its meaning, range and default are those of the setting.
+
+    Where it is not given, it is None, and the setting's default holds.
+    """
+    default = fields(kind)[name].default
     parser.add_argument(
-        "--fastest",
-        type=rate,
-        metavar="N",
-        help="letters in a second of speech; faster speech is slowed down to it, 0 is never "
-        "(default: 13.5)",
+        "--" + name.replace("_", "-"),
+        type=_reader(kind, name),
+        metavar=metavar,
+        help=f"{about_of(kind, name).help} (default: {default:g})".replace("%", "%%"),
     )
+
+
+def _reader(kind: type[Settings], name: str) -> Callable[[str], float]:
+    """Return what reads the text of a setting, and refuses what is out of its range."""
+    meaning, number = about_of(kind, name), type_hints(kind)[name]
+
+    def read(text: str) -> float:
+        try:
+            value: float = number(text)
+        except ValueError:
+            value = float("nan")  # in no range
+        if meaning.problem(value):
+            wanted = f"{type_name(number, article=True)} {meaning.range}"
+            raise argparse.ArgumentTypeError(f"got {text!r}, wanted {wanted}")
+        return value
+
+    return read
 
 
 class Decoding(NamedTuple):
@@ -104,6 +129,7 @@ class Decoding(NamedTuple):
     language_model: Path | None
     ilm_weight: float | None
     fastest: float | None
+    window: tuple[float, float] | None
 
     @classmethod
     def given(cls, arguments: argparse.Namespace) -> Decoding:
@@ -116,10 +142,10 @@ class Decoding(NamedTuple):
 
 
 def use_one_thread() -> None:
-    """Let torch work in one thread, unless OMP_NUM_THREADS says otherwise.
+    """Make torch use one thread, unless OMP_NUM_THREADS is set.
 
-    A search is thousands of small products; two threads that wait for each other at each of them
-    gain little on an idle machine and take ten times as long on a busy one.
+    A search is thousands of small products: two threads, synchronised at each of them, gain
+    little on an idle machine and take ten times as long on a busy one.
     """
     import torch
 
@@ -153,21 +179,18 @@ def share(text: str) -> float:
     return _number(text, 0, 1, "a number from 0 to 1")
 
 
-def weight(text: str) -> float:
-    """Read a number from 0 to 10."""
-    return _number(text, 0, 10, "a number from 0 to 10")
-
-
 def speed(text: str) -> float:
     """Read a factor from 0.5 to 2."""
     return _number(text, 0.5, 2, "a number from 0.5 to 2")
 
 
-def rate(text: str) -> float:
-    """Read letters in a second, from 0 to 100."""
-    return _number(text, 0, 100, "letters a second from 0 to 100")
-
-
-def seconds(text: str) -> float:
-    """Read a time from 1 s to an hour."""
-    return _number(text, 1, 3600, "seconds from 1 to 3600")
+def window(text: str) -> tuple[float, float]:
+    """Read the seconds before and after of a window, both above 0 or both 0."""
+    wanted = "seconds before and after, from 0.01 to 60, such as 0.4,0.8; or 0,0 for no window"
+    try:
+        back, ahead = (float(each) for each in text.split(","))
+    except ValueError:
+        back = ahead = float("nan")
+    if (back, ahead) != (0, 0) and not (0.01 <= back <= 60 and 0.01 <= ahead <= 60):
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted {wanted}")
+    return back, ahead

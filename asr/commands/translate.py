@@ -28,8 +28,8 @@ def run(
     models: Sequence[str],
     to: str | None,
     kind: str | None,
-    beam: int,
-    length_penalty: float,
+    beam: int | None,
+    length_penalty: float | None,
     whole: bool,
     heat_map: Path | None,
 ) -> int:
@@ -75,7 +75,11 @@ def run(
 
 
 def _loaded(
-    models: Sequence[str], to: str | None, beam: int, length_penalty: float, whole: bool
+    models: Sequence[str],
+    to: str | None,
+    beam: int | None,
+    length_penalty: float | None,
+    whole: bool,
 ) -> Callable[[list[str]], list[Translation]]:
     from asr.inference.translator import Translator
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,11 +21,12 @@ from asr.attention.masks import pool_mask, restrict
 from asr.audio.features import HOP_MS, LogMel, Normalizer
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
+from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, pad, slowed
 from asr.lm.lookahead import WordModel
 from asr.models.folder import LANGUAGE_MODEL, load_weights, read_folder
 from asr.models.initial import mean
-from asr.models.seq2seq import SpeechModel, build_speech_model
+from asr.models.seq2seq import SpeechModel, build_speech_model, build_window
 from asr.models.settings import SpeechSettings
 from asr.results import Character, Segment, Span, StopReason
 from asr.runtime.torch_runtime import TorchDecoder
@@ -36,7 +38,6 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.internal_model import InternalModelScorer
 from asr.search.language_model import LanguageModelScorer
 from asr.search.limits import step_limits
-from asr.search.options import BeamSettings
 from asr.tables import from_table
 from asr.text.vocabulary import Vocabulary
 
@@ -45,47 +46,6 @@ Timed = TypeVar("Timed", bound=Span)
 SLOWEST = 0.7  # to which speech that is too fast is slowed down
 SHORTEST_SPEECH = 0.2  # seconds; in less there is no rate of letters to speak of
 LEAST_LETTERS = 4.0  # in a second of speech; the slowest readers of LibriSpeech have 5
-
-
-@dataclass(frozen=True)
-class DecodingSettings:
-    """How to decode; the defaults are those of `asr transcribe`.
-
-    search: see `BeamSettings`. With size 1 the search is greedy, by the decoder alone.
-    ctc_weight: share of CTC in the score, 0 to 1; of no effect where a model has no CTC head.
-    lm_weight: factor of the language model's score; of no effect where a model has none.
-    lm_bonus: nats for each character beside a language model, to which every word is a cost.
-    ilm_weight: factor of the decoder's own language model, taken off beside the other one; see
-        `asr.search.internal_model`. Of no effect without a language model.
-    fastest: letters in a second of speech; a piece in which CTC reads more is slowed down to about
-        as many before it is decoded, to `SLOWEST` of its speed at most. 0 leaves all as it is.
-    doubt: nats a token, by the decoder. A text that it doubts more than that and that has fewer
-        letters than speech (`LEAST_LETTERS`) was no speech and is left out; −∞ keeps all. Of no
-        effect without a language model: who has learnt little doubts all.
-    batch_seconds: of padded audio decoded at once. segment_seconds: longest piece of a recording.
-    """
-
-    search: BeamSettings = BeamSettings(size=24, recombine=8, width=6.0)
-    ctc_weight: float = 0.2
-    lm_weight: float = 0.75
-    lm_bonus: float = 0.1
-    ilm_weight: float = 0.3
-    fastest: float = 13.5
-    doubt: float = -0.6
-    batch_seconds: float = 60.0
-    segment_seconds: float = 20.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.ctc_weight <= 1:
-            raise UserError(f"CTC weight {self.ctc_weight}: wanted 0 to 1")
-        if not 0 <= self.lm_weight < float("inf"):
-            raise UserError(f"language model weight {self.lm_weight}: wanted 0 or more")
-        if not 0 <= self.ilm_weight < float("inf"):
-            raise UserError(f"internal model's weight {self.ilm_weight}: wanted 0 or more")
-        if not self.fastest >= 0:
-            raise UserError(f"fastest speech of {self.fastest} letters a second: wanted 0 or more")
-        if not self.batch_seconds > 0:
-            raise UserError(f"batches of {self.batch_seconds} s: wanted more than 0")
 
 
 class _Encoded(NamedTuple):
@@ -163,8 +123,26 @@ class LoadedModel:
         """Seconds of audio that one annotation stands for."""
         return self.model.encoder.reduction * HOP_MS / 1000
 
+    def windowed(self, back: float, ahead: float) -> LoadedModel:
+        """Return a model whose attention is restricted to a window around its last position.
+
+        back, ahead: seconds before and after the median of the previous step's weights, rounded
+            up to whole annotations; both 0 remove a window. The weights are shared.
+
+        Raises:
+            UserError: a window of one side alone, or an attention that takes none.
+        """
+        settings = self.settings.attention
+        reach = [ceil(each / self.seconds_per_annotation) for each in (back, ahead)]
+        settings = replace(settings, window_back=reach[0], window_ahead=reach[1], window_stride=0)
+        try:
+            model = self.model.windowed(build_window(settings))
+        except ValueError as error:
+            raise UserError(f"window of {back:g} s back and {ahead:g} s ahead: {error}") from error
+        return replace(self, model=model, settings=replace(self.settings, attention=settings))
+
     @torch.inference_mode()
-    def decode(self, pieces: Sequence[Piece], decoding: DecodingSettings) -> list[Segment]:
+    def decode(self, pieces: Sequence[Piece], decoding: DecodingOptions) -> list[Segment]:
         """Decode a batch; a piece in which nobody speaks is not shown to the model."""
         found = [_silence(piece) for piece in pieces]
         spoken = [index for index, piece in enumerate(pieces) if not piece.is_silent]
@@ -180,7 +158,7 @@ class LoadedModel:
 
     @torch.inference_mode()
     def force(self, piece: Piece, tokens: list[int], fastest: float = 0.0) -> Segment:
-        """Read a text that is known along a piece; fastest: see `DecodingSettings`."""
+        """Read a text that is known along a piece; fastest: see `DecodingOptions`."""
         encoded = self._encode_paced([piece], fastest)
         if len(tokens) > int(encoded.limits[0]):
             raise UserError(
@@ -236,10 +214,10 @@ class LoadedModel:
             features=[each[:count] for each, count in zip(features, frames.tolist(), strict=True)],
         )
 
-    def _search(self, encoded: _Encoded, decoding: DecodingSettings) -> list[Hypothesis]:
+    def _search(self, encoded: _Encoded, decoding: DecodingOptions) -> list[Hypothesis]:
         decoder = TorchDecoder(self.model.decoder, encoded.memory)
         search = decoding.search
-        if search.size == 1:
+        if decoding.beam == 1:
             return greedy(decoder, encoded.limits, search.guard)
         scorers: list[Scorer] = []
         if encoded.ctc_log_probs is not None and decoding.ctc_weight:
@@ -256,9 +234,9 @@ class LoadedModel:
             search = replace(search, length_bonus=decoding.lm_bonus)
         return [best for best, *_ in beam_search(decoder, encoded.limits, search, scorers)]
 
-    def _words(self, decoding: DecodingSettings) -> WordModel | None:
+    def _words(self, decoding: DecodingOptions) -> WordModel | None:
         """Return the language model that a search asks, if it does."""
-        return self.language_model if decoding.search.size > 1 and decoding.lm_weight else None
+        return self.language_model if decoding.beam > 1 and decoding.lm_weight else None
 
     def _unheard(self, memory: Memory) -> Memory:
         """Return a memory in which no word can be heard: the mean annotation, once."""
@@ -272,6 +250,11 @@ class LoadedModel:
         annotations = int(encoded.annotations[row])
         seconds = self.seconds_per_annotation * encoded.paces[row]  # of the piece as it was
         weights = found.weights[: len(tokens), :annotations]  # (U, T)
+        columns = int(encoded.columns[row])
+        window, allowed = build_window(self.settings.attention), None
+        if window is not None:
+            region = window.region(torch.from_numpy(weights)).float().numpy()
+            allowed = _unslowed(region, columns) > 0
         ctc = None
         if encoded.ctc_log_probs is not None:
             assert self.model.ctc is not None
@@ -293,9 +276,10 @@ class LoadedModel:
             end=piece.start + piece.duration,
             words=_shifted(words, piece.start),
             characters=_shifted(characters, piece.start),
-            weights=_unslowed(weights, int(encoded.columns[row])),
+            weights=_unslowed(weights, columns),
             log_probability=found.log_probability,
             stop_reason=found.stop_reason,
+            allowed=allowed,
         )
 
 

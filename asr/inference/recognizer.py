@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, overload
 
@@ -14,7 +14,8 @@ from asr.audio.read import Waveform, read
 from asr.audio.speech import has_speech
 from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
-from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.decoding import LoadedModel
+from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, cut, whole
 from asr.results import Segment, Transcript
 from asr.text.normalize import normalize
@@ -51,7 +52,7 @@ class Recognizer:
     """
 
     loaded: LoadedModel
-    decoding: DecodingSettings = DecodingSettings()
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None) -> Recognizer:
@@ -76,38 +77,37 @@ class Recognizer:
         ilm_weight: float | None = None,
         fastest: float | None = None,
         batch_seconds: float | None = None,
+        window: tuple[float, float] | None = None,
     ) -> Recognizer:
-        """Return a recogniser that decodes otherwise; None leaves a setting as it is.
+        """Return a recogniser with other options and the same weights; None keeps an option.
 
         language_model: a file of word n-grams in place of the model's own.
-        The others: see `DecodingSettings`; beam is `BeamSettings.size`.
+        window: restricts the attention to (seconds back, seconds ahead) around its last position,
+            whatever it was trained with; (0, 0) removes a window.
+        The others: see `DecodingOptions`.
 
         Raises:
-            UserError: a value out of range, a CTC weight for a model without a CTC head, or a
-                language model that cannot be read.
+            UserError: a value out of range, a CTC weight for a model without a CTC head, a language
+                model that cannot be read, or an attention that takes no window.
         """
-        decoding = self.decoding
-        if beam is not None:
-            decoding = replace(decoding, search=replace(decoding.search, size=beam))
-        if ctc_weight is not None:
-            if ctc_weight and self.loaded.model.ctc is None:
-                raise UserError(
-                    f"CTC weight {ctc_weight}: this model has no CTC head, leave it out"
-                )
-            decoding = replace(decoding, ctc_weight=ctc_weight)
-        if lm_weight is not None:
-            decoding = replace(decoding, lm_weight=lm_weight)
-        if ilm_weight is not None:
-            decoding = replace(decoding, ilm_weight=ilm_weight)
-        if fastest is not None:
-            decoding = replace(decoding, fastest=fastest)
-        if batch_seconds is not None:
-            decoding = replace(decoding, batch_seconds=batch_seconds)
+        if ctc_weight and self.loaded.model.ctc is None:
+            raise UserError(f"CTC weight {ctc_weight}: this model has no CTC head, leave it out")
+        given = {
+            "beam": beam,
+            "ctc_weight": ctc_weight,
+            "lm_weight": lm_weight,
+            "ilm_weight": ilm_weight,
+            "fastest": fastest,
+            "batch_seconds": batch_seconds,
+        }
+        changes: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
         loaded = self.loaded
         if language_model is not None:
             loaded = replace(loaded, language_model_file=Path(language_model))
-            _ = loaded.language_model  # a file that cannot be read is told now
-        return replace(self, loaded=loaded, decoding=decoding)
+            _ = loaded.language_model  # a file that cannot be read is reported now
+        if window is not None:
+            loaded = loaded.windowed(*window)
+        return replace(self, loaded=loaded, decoding=replace(self.decoding, **changes))
 
     @overload
     def transcribe(
@@ -147,7 +147,7 @@ class Recognizer:
 
         source: a path, the bytes of a file, a binary stream, samples (S,) or (S, channels), or
             what `asr.audio.read.read` made of any of these.
-        rate: of samples, in Hz. beam, ctc_weight, lm_weight: see `DecodingSettings`.
+        rate: of samples, in Hz. beam, ctc_weight, lm_weight: see `DecodingOptions`.
 
         Raises:
             UserError: a recording cannot be read or is too short; a value is out of range.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, overload
 
@@ -15,6 +15,7 @@ from asr.alignment.links import chain, merge_words
 from asr.corpora.batching import batch_by_length
 from asr.corpora.pairs import tidy, tokenise
 from asr.errors import UserError
+from asr.inference.options import TranslationOptions
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import CONFIG, load_weights, read_folder
 from asr.models.seq2seq import TranslationModel, build_translation_model
@@ -79,37 +80,51 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: str, *, beam: int = ..., length_penalty: float = ..., whole: bool = ...
+        self,
+        texts: str,
+        *,
+        beam: int | None = ...,
+        length_penalty: float | None = ...,
+        whole: bool = ...,
     ) -> Translation: ...
 
     @overload
     def translate(
-        self, texts: list[str], *, beam: int = ..., length_penalty: float = ..., whole: bool = ...
+        self,
+        texts: list[str],
+        *,
+        beam: int | None = ...,
+        length_penalty: float | None = ...,
+        whole: bool = ...,
     ) -> list[Translation]: ...
 
     def translate(
         self,
         texts: str | list[str],
         *,
-        beam: int = 4,
-        length_penalty: float = 1.0,
+        beam: int | None = None,
+        length_penalty: float | None = None,
         whole: bool = False,
     ) -> Translation | list[Translation]:
         """Translate one text, or several into a list in the same order.
 
-        beam: hypotheses kept alive for each text; 1 searches greedily.
-        length_penalty: a beam ranks by the log-probability divided by the number of tokens to
-            this power: 1 does not put long translations at a disadvantage, 0 does.
+        beam, length_penalty: see `TranslationOptions`; None takes its default.
         whole: take each text as one sentence; else the sentences of a text are translated one by
             one, as most models are trained.
         A text without words comes back empty.
 
-        Raises UserError when the beam is below 1 or the penalty below 0.
+        Raises UserError when the beam or the penalty is out of range.
         """
-        search = BeamSettings(size=beam, length_exponent=length_penalty, end_threshold=None)
+        options = TranslationOptions()
+        if beam is not None:
+            options = replace(options, beam=beam)
+        if length_penalty is not None:
+            options = replace(options, length_penalty=length_penalty)
         given = [texts] if isinstance(texts, str) else texts
         parts = [[text] if whole else split_sentences(text) for text in given]
-        translated = iter(self._sentences([each for text in parts for each in text], search))
+        translated = iter(
+            self._sentences([each for text in parts for each in text], options.search)
+        )
         results = [
             _chained(text, [next(translated) for _ in its])
             for text, its in zip(given, parts, strict=True)

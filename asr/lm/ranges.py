@@ -42,7 +42,8 @@ class NgramRanges:
             place = table.codes // self._size
             follow = np.zeros(contexts + 1, np.bool_)
             follow[place] = True
-            rest: Floats = 1.0 - np.bincount(place, weights=table.explicit, minlength=contexts)
+            seen = np.bincount(place, weights=table.explicit, minlength=contexts)
+            rest = np.asarray(1.0 - seen, np.float64)
             self._tables.append(_Table(table.codes, _sums(table.explicit), follow, rest))
             contexts = len(table.codes)
 

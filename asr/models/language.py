@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from asr.models.settings import LanguageSettings
+from asr.tables import to_table
 
 
 class LanguageState(NamedTuple):
@@ -101,11 +102,4 @@ class RecurrentLanguageModel(nn.Module):
 
 def build_language_model(settings: LanguageSettings, words: int) -> RecurrentLanguageModel:
     """Build a model with this vocabulary size from its settings."""
-    return RecurrentLanguageModel(
-        words,
-        settings.embedding_size,
-        settings.state_size,
-        settings.vector_size,
-        settings.cutoffs,
-        settings.dropout,
-    )
+    return RecurrentLanguageModel(words, **to_table(settings))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 from torch import nn
 
-from asr.attention.build import build_attention
+from asr.attention.build import build_attention, with_window
 from asr.attention.contract import Attention
 from asr.attention.masks import Window
 from asr.attention.normalizers import build_normalizer
@@ -19,6 +21,7 @@ from asr.models.settings import (
     SpeechSettings,
     TranslationSettings,
 )
+from asr.tables import to_table
 
 
 class SpeechModel(nn.Module):
@@ -29,6 +32,18 @@ class SpeechModel(nn.Module):
         self.encoder = encoder
         self.ctc = ctc
         self.decoder = decoder
+
+    def windowed(self, window: Window | None) -> SpeechModel:
+        """Return a model with the same parameters whose attention is restricted to a window.
+
+        Raises:
+            ValueError: the attention takes no window.
+        """
+        decoder = copy.copy(self.decoder)  # the modules inside are shared
+        decoder.__dict__["_modules"] = dict(self.decoder._modules)
+        decoder.attention = with_window(self.decoder.attention, window)
+        twin = SpeechModel(self.encoder, self.ctc, decoder)
+        return twin.train(self.training)
 
 
 class TranslationModel(nn.Module):
@@ -42,14 +57,7 @@ class TranslationModel(nn.Module):
 
 def build_speech_model(settings: SpeechSettings, vocabulary_size: int) -> SpeechModel:
     """Make an untrained recogniser of the given sizes."""
-    encoder = AcousticEncoder(
-        mels=settings.features.mels,
-        channels=settings.encoder.channels,
-        state_size=settings.encoder.state_size,
-        layers=settings.encoder.layers,
-        layers_before_reduction=settings.encoder.layers_before_reduction,
-        dropout=settings.encoder.dropout,
-    )
+    encoder = AcousticEncoder(settings.features.mels, **to_table(settings.encoder))
     ctc = None
     if settings.ctc.subframes:
         ctc = CTCHead(encoder.size, vocabulary_size, settings.ctc.subframes)
@@ -70,19 +78,7 @@ def build_translation_model(
             'decoder.initial = "last_backward" wants an encoder that reads backwards, and '
             'encoder.layers is 0; take "mean" or "zero"'
         )
-    encoder = TextualEncoder(
-        vocabulary_size=source_size,
-        embedding_size=settings.encoder.embedding_size,
-        state_size=settings.encoder.state_size,
-        layers=settings.encoder.layers,
-        dropout=settings.encoder.dropout,
-        cell=settings.encoder.cell,
-        attention_layers=settings.encoder.attention_layers,
-        heads=settings.encoder.heads,
-        token_dropout=settings.encoder.token_dropout,
-        embedding_dropout=settings.encoder.embedding_dropout,
-        annotation_dropout=settings.encoder.annotation_dropout,
-    )
+    encoder = TextualEncoder(source_size, **to_table(settings.encoder))
     decoder = _build_decoder(settings.attention, settings.decoder, encoder.size, target_size)
     if settings.joint_embedding:
         encoder.borrow_embedding(decoder.embedding)
@@ -96,6 +92,23 @@ def _build_decoder(
     return Decoder(core, outputs, annotation_size, decoder)
 
 
+def build_window(settings: AttentionSettings) -> Window | None:
+    """Make the window of the settings, None where they have none.
+
+    Raises:
+        ValueError: it reaches one way alone.
+    """
+    if not settings.has_window:
+        return None
+    return Window(
+        back=settings.window_back,
+        ahead=settings.window_ahead,
+        soft=settings.window_soft,
+        centre=settings.window_centre,
+        stride=settings.window_stride,
+    )
+
+
 def _build_attention(
     settings: AttentionSettings, query_size: int, annotation_size: int
 ) -> Attention:
@@ -105,15 +118,6 @@ def _build_attention(
         UserError: settings that make no sense, by themselves or together.
     """
     try:
-        window = None
-        if settings.window_back or settings.window_ahead:
-            window = Window(
-                back=settings.window_back,
-                ahead=settings.window_ahead,
-                soft=settings.window_soft,
-                centre=settings.window_centre,
-                stride=settings.window_stride,
-            )
         return build_attention(
             settings.kind,
             query_size,
@@ -129,7 +133,7 @@ def _build_attention(
                 "normalizer": build_normalizer(
                     settings.normalizer, settings.temperature, settings.top_k
                 ),
-                "window": window,
+                "window": build_window(settings),
             },
         )
     except ValueError as error:

@@ -11,75 +11,37 @@ import textwrap
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from asr.errors import UserError
-from asr.render.places import Label, assign_lanes, move_apart, row_labels, visible
+from asr.render.places import Label, move_apart, outlines, row_labels, visible
+from asr.render.spectrogram import show_spectrogram
+from asr.render.texts import DOTS, FONT, LEADING, POINT, Tier, arrange, fonts
 from asr.results import Span
 
-RATE: Final = 16_000  # samples per second
-WINDOW: Final = 400  # samples, 25 ms
-HOP: Final = 160  # samples, 10 ms
-FFT: Final = 512  # points
-SILENCE: Final = -20.0  # decibels of power, 60 below full scale; what stays below is not raised
-DECIBELS: Final = 70.0  # shown below the loudest point
-
-DOTS: Final = 150  # per inch
-POINT: Final = 1 / 72  # inch
 INCHES_PER_SECOND: Final = 1.0
 TIME_WIDTH: Final = (6.5, 16.0)  # inches a time axis has at least and at most
 ROWS_HEIGHT: Final = (2.0, 9.0)  # inches the rows of weights have at least and at most
 ROW: Final = 0.15  # inches from one label to the next, where there is room
 THIN_ROW: Final = 0.035  # inches of a row without a label of its own, where there is room
-LEADING: Final = 1.2  # from one label to the next, in sizes of their font
 LEADER: Final = 0.12  # inches of the line from a row to its label
 CELL: Final = 0.32  # inches of a cell in a heat map, where there is room
 SPECTROGRAM: Final = 1.7  # inches
 GAP: Final = 0.08  # inches between panels
 BAR: Final = 0.12  # inches, width of a colour bar
-FONT: Final = (4.5, 8.5)  # points, smallest and largest of a label
-LANES: Final = 3  # lines of words between the panels; where they need more, words are turned
 
 WEIGHT_COLOURS: Final = "viridis"
-SOUND_COLOURS: Final = "magma"
+OUTSIDE: Final = 0.45  # opacity of the shade outside the window
+WINDOW_EDGES: Final[dict[str, Any]] = {"color": "#ff9f1c", "linewidth": 0.9, "alpha": 0.95}
 EDGES: Final[dict[str, Any]] = {"color": "white", "linewidth": 0.5, "alpha": 0.45}  # of words
-
-# Asked in this order, where installed, for what matplotlib's own font lacks.
-FALLBACK_FONTS: Final = (
-    "Noto Sans",
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "Source Han Sans",
-    "Hiragino Sans",
-    "Microsoft YaHei",
-    "Malgun Gothic",
-    "WenQuanYi Zen Hei",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
-)
-
-
-class Tier(NamedTuple):
-    """The words between the panels: where each stands, in seconds and in inches from below.
-
-    turned: written upwards. font: in points.
-    """
-
-    labels: list[Label]
-    heights: list[float]
-    height: float
-    turned: bool
-    font: float
 
 
 def draw_alignment(
@@ -91,12 +53,14 @@ def draw_alignment(
     seconds_per_annotation: float,
     duration: float,
     title: str | None = None,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> None:
     """Draw the spectrogram, the words and, on the same time axis, the attention weights.
 
     path: its ending chooses the format, .png, .svg or .pdf.
     samples: (S,) float32 at 16 kHz. weights: (U, T), a row for each of the labels; annotation t
         begins at t · seconds_per_annotation. duration: of the time axis, in seconds.
+    allowed: (U, T), where each step could attend: its edge is drawn (the window of the attention).
 
     Raises:
         UserError: the picture cannot be written there, or not in that format.
@@ -108,16 +72,18 @@ def draw_alignment(
     names = row_labels(labels)
     height = _rows_height(len(shown), len(names))
     figure = _figure()
-    tier = _arrange(figure, word_spans, width, duration)
+    tier = arrange(figure, word_spans, width, duration)
     above = height + tier.height + 2 * GAP
 
     sound = _axes(figure, 0, above, width, SPECTROGRAM)
-    _colour_bar(figure, _show_sound(sound, samples), width, above, SPECTROGRAM, "dB")
+    _colour_bar(figure, show_spectrogram(sound, samples), width, above, SPECTROGRAM, "dB")
     middle = _axes(figure, 0, height + GAP, width, tier.height)
     _show_words(middle, tier)
     below = _axes(figure, 0, 0, width, height)
     image = _show_weights(below, shown, seconds_per_annotation)
     _colour_bar(figure, image, width, 0, height, "attention weight")
+    if allowed is not None:
+        _outline(below, allowed, seconds_per_annotation)
     _label_rows(below, names, height)
     below.set_xlabel("seconds")
     ticks = MaxNLocator(nbins=max(5, round(width)), steps=[1, 2, 5, 10])
@@ -172,7 +138,7 @@ def draw_heat_map(
     figure = _figure()
     axes = _axes(figure, 0, 0, width, height)
     _colour_bar(figure, _show_weights(axes, shown, colours="gray"), width, 0, height, "weight")
-    style: dict[str, Any] = {"fontsize": font, "family": _fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontsize": font, "family": fonts(), "parse_math": False}
     sources = [visible(label) for label in source_labels]
     targets = [visible(label) for label in target_labels]
     turned: dict[str, Any] = {
@@ -191,28 +157,6 @@ def draw_heat_map(
 # panels
 
 
-def _show_sound(axes: Axes, samples: NDArray[np.float32]) -> AxesImage:
-    """Draw a spectrogram up to half the rate, in decibels below its loudest point."""
-    padded = np.pad(samples, (0, max(0, WINDOW - len(samples))))
-    frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP]  # (F, WINDOW)
-    power = np.abs(np.fft.rfft(frames * np.hanning(WINDOW), FFT)) ** 2  # (F, FFT/2 + 1)
-    decibels = 10 * np.log10(np.maximum(power.T, 1e-12))  # (FFT/2 + 1, F)
-    start = (WINDOW - HOP) / 2 / RATE  # a frame stands for the middle of its window
-    image = axes.imshow(
-        decibels - max(decibels.max(), SILENCE),
-        cmap=SOUND_COLOURS,
-        vmin=-DECIBELS,
-        vmax=0,
-        aspect="auto",
-        origin="lower",
-        extent=(start, start + len(frames) * HOP / RATE, 0, RATE / 2000),
-    )
-    axes.set_facecolor("black")  # before the first frame's middle and after the last one's
-    axes.set_ylabel("kHz")
-    axes.set_yticks(range(0, RATE // 2000 + 1, 2))
-    return image
-
-
 def _show_weights(
     axes: Axes, weights: NDArray[np.float64], width: float = 1.0, colours: str = WEIGHT_COLOURS
 ) -> AxesImage:
@@ -228,11 +172,21 @@ def _show_weights(
     )
 
 
+def _outline(axes: Axes, allowed: NDArray[np.bool_], width: float) -> None:
+    """Draw the edge of what is allowed (U, T), and darken the rest, in units as the weights."""
+    rows, columns = allowed.shape
+    shade = np.zeros((rows, columns, 4))
+    shade[..., 3] = np.where(allowed | ~allowed.any(1, keepdims=True), 0, OUTSIDE)
+    axes.imshow(shade, aspect="auto", extent=(0, columns * width, rows, 0))
+    edges = [edge * (width, 1) for edge in outlines(allowed)]
+    axes.add_collection(LineCollection(edges, **WINDOW_EDGES), autolim=False)
+
+
 def _show_words(axes: Axes, tier: Tier) -> None:
     """Write the words into their own axes, each above the middle of its time."""
     axes.set_axis_off()
     axes.set_ylim(0, tier.height)
-    style: dict[str, Any] = {"fontsize": tier.font, "family": _fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontsize": tier.font, "family": fonts(), "parse_math": False}
     style |= {"rotation": 90, "va": "bottom"} if tier.turned else {"va": "center"}
     for label, height in zip(tier.labels, tier.heights, strict=True):
         axes.text(label.place, height, label.text, ha="center", **style)
@@ -256,7 +210,7 @@ def _label_rows(axes: Axes, labels: Sequence[Label], height: float) -> None:
         LineCollection(lines, transform=across, color="0.6", linewidth=0.5, clip_on=False),
         autolim=False,
     )
-    style: dict[str, Any] = {"fontsize": font, "family": _fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontsize": font, "family": fonts(), "parse_math": False}
     style |= {"transform": across, "ha": "right", "va": "center"}
     for label, place in zip(labels, apart.tolist(), strict=True):
         axes.text(-leader - 2 * POINT * inch, place, label.text, **style)
@@ -275,7 +229,7 @@ def _colour_bar(
 def _write_title(axes: Axes, title: str | None, width: float) -> None:
     if title:
         lines = textwrap.wrap(title, max(20, round(width * 12)))
-        style: dict[str, Any] = {"family": _fonts(), "parse_math": False}
+        style: dict[str, Any] = {"family": fonts(), "parse_math": False}
         axes.set_title("\n".join(lines), loc="left", fontsize=FONT[1] + 2, **style)
 
 
@@ -284,37 +238,6 @@ def _write_title(axes: Axes, title: str | None, width: float) -> None:
 
 def _rows_height(rows: int, labels: int) -> float:
     return float(np.clip(max(rows * THIN_ROW, labels * ROW), *ROWS_HEIGHT))
-
-
-def _arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float) -> Tier:
-    """Find a place for each word: in lanes above each other, or turned where they are too many."""
-    scale = width / duration  # inches per second
-    font = FONT[1]
-    labels = [Label(span.text, (span.start + span.end) / 2) for span in spans]
-    line = LEADING * font * POINT
-    sizes = _widths(figure, labels, font)
-    lanes = assign_lanes([label.place * scale for label in labels], sizes, gap=font * POINT / 2)
-    if max(lanes, default=0) < LANES:
-        count = max(lanes, default=0) + 1
-        heights = [(count - lane - 0.5) * line for lane in lanes]  # the first lane on top
-        return Tier(labels, heights, count * line, False, font)
-    font = float(np.clip(width / len(labels) / POINT / LEADING, *FONT))
-    labels = labels[:: ceil(LEADING * font * POINT * len(labels) / width)]
-    places = np.array([label.place for label in labels])
-    apart = move_apart(places * scale, LEADING * font * POINT, width) / scale
-    labels = [Label(label.text, place) for label, place in zip(labels, apart.tolist(), strict=True)]
-    height = max(_widths(figure, labels, font))
-    return Tier(labels, [0.0] * len(labels), height, True, font)
-
-
-def _widths(figure: Figure, labels: Sequence[Label], font: float) -> list[float]:
-    """Inches that texts are long."""
-    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]  # matplotlib
-    properties = FontProperties(family=_fonts(), size=font)
-    return [
-        renderer.get_text_width_height_descent(label.text, properties, False)[0] / DOTS
-        for label in labels
-    ]
 
 
 # matplotlib, without its global state
@@ -329,11 +252,6 @@ def _axes(figure: Figure, left: float, bottom: float, width: float, height: floa
     axes = figure.add_axes((left, bottom, width, height))
     axes.tick_params(labelsize=FONT[1])
     return axes
-
-
-def _fonts() -> list[str]:
-    installed = {font.name for font in fontManager.ttflist}
-    return ["sans-serif", *(name for name in FALLBACK_FONTS if name in installed)]
 
 
 def _checked(weights: ArrayLike, rows: int, columns: int | None = None) -> NDArray[np.float64]:

@@ -79,3 +79,22 @@ def _isotonic(values: NDArray[np.float64]) -> NDArray[np.float64]:
             means[-1] = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
             sizes[-1] += size
     return np.repeat(means, sizes)
+
+
+def outlines(allowed: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
+    """Return closed lines (P, 2) of columns and rows around what is allowed (U, T).
+
+    One for each run of rows in which something is allowed, around all between the first and the
+    last allowed place of each row.
+    """
+    found = []
+    rows = np.flatnonzero(allowed.any(1))
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+        if not len(run):
+            continue
+        starts = allowed[run].argmax(1)
+        stops = allowed.shape[1] - allowed[run, ::-1].argmax(1)
+        down = np.stack([np.repeat(stops, 2), np.repeat([*run, run[-1] + 1], 2)[1:-1]], axis=1)
+        up = np.stack([np.repeat(starts, 2), down[:, 1]], axis=1)[::-1]
+        found.append(np.concatenate([down, up, down[:1]]).astype(np.float64))
+    return found

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from asr.attention.contract import Memory
-from asr.models.decoder import Decoder, DecoderState
+from asr.models.decoder import Decoder
+from asr.models.state import DecoderState
 from asr.search.contract import Integers, Stepped
 from asr.search.trees import take
 

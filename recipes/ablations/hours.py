@@ -34,11 +34,11 @@ from asr.commands.output import replacing
 from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
 from asr.corpora.pseudo_labels import Label, surest
 from asr.errors import UserError, exit_status
-from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.decoding import LoadedModel
+from asr.inference.options import DecodingOptions
 from asr.inference.recognizer import SHIPPED
 from asr.models.folder import LANGUAGE_MODEL
 from asr.render.tables import markdown_table
-from asr.search.options import BeamSettings
 from asr.training.config import ManifestSettings, SpeechConfig, load_config
 from asr.training.journal import tell
 
@@ -50,8 +50,8 @@ KEPT = 0.5  # share of these texts that is trained on
 ORDER = 0  # the seed of the order of utterances: of no run
 Corpora = Sequence[Sequence[Utterance]]  # of config.data.train, one after another
 
-GREEDY = DecodingSettings(BeamSettings(size=1))
-SEARCH = DecodingSettings()
+GREEDY = DecodingOptions(beam=1)
+SEARCH = DecodingOptions()
 
 
 class Scores(NamedTuple):

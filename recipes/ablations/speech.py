@@ -29,17 +29,17 @@ from torch import Tensor
 from asr.attention.masks import pool_mask
 from asr.attention.penalties import entropy
 from asr.errors import exit_status
-from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.decoding import LoadedModel
+from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
 from asr.models.seq2seq import build_speech_model
 from asr.render.tables import markdown_table
 from asr.scoring import health
-from asr.search.options import BeamSettings
 from asr.training.config import SpeechConfig, load_config
 from asr.training.tasks.speech_data import SpeechData
 
 CONFIG = Path(__file__).with_name("speech.toml")
-GREEDY = DecodingSettings(BeamSettings(size=1), fastest=0.0)  # at the speed it was said
+GREEDY = DecodingOptions(beam=1, fastest=0.0)  # at the speed it was said
 
 Changes = Mapping[str, Any]  # settings of the attention → values
 WINDOW: Changes = {"window_back": 5, "window_ahead": 10}  # 0.4 and 0.8 s

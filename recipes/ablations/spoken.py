@@ -8,7 +8,8 @@ from typing import NamedTuple
 from asr.audio.read import read
 from asr.corpora.batching import batch_by_length
 from asr.corpora.manifest import Utterance
-from asr.inference.decoding import DecodingSettings, LoadedModel
+from asr.inference.decoding import LoadedModel
+from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
 from asr.results import Segment
 from asr.scoring.words import ErrorCounts, count_characters, count_words
@@ -30,7 +31,7 @@ def hear(utterances: Sequence[Utterance]) -> Spoken:
 
 
 def write_down(
-    loaded: LoadedModel, pieces: Sequence[Piece], decoding: DecodingSettings
+    loaded: LoadedModel, pieces: Sequence[Piece], decoding: DecodingOptions
 ) -> list[Segment]:
     """Return what a model makes of each piece, in their order."""
     found: dict[int, Segment] = {}

@@ -73,20 +73,25 @@ def token_loss(
 
 
 def sequence_loss(
-    output: DecoderOutput, expected: Tensor, lengths: Tensor, settings: LossSettings, step: int
+    output: DecoderOutput,
+    expected: Tensor,
+    lengths: Tensor,
+    settings: LossSettings,
+    step: int,
+    consistency: float = 0.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Cross-entropy per token plus the attention penalties.
 
     expected: (B, U) with PADDING. lengths: (B,) annotations of each utterance. With
-    `settings.consistency` the second half of the batch is the first half once more.
+    `consistency` the second half of the batch is the first half once more.
     Returns the sum, and its parts by name for the log.
     """
     steps = expected != PADDING
     per_token, inconsistency, right = token_loss(
-        output, expected, settings.label_smoothing, settings.consistency
+        output, expected, settings.label_smoothing, consistency
     )
-    parts = {"cross_entropy": per_token - settings.consistency * inconsistency}
-    if settings.consistency:
+    parts = {"cross_entropy": per_token - consistency * inconsistency}
+    if consistency:
         parts["inconsistency"] = inconsistency
     parts["entropy"] = penalties.entropy_penalty(output.weights, steps)
     penalty = torch.zeros_like(per_token)

@@ -67,7 +67,9 @@ class TranslationTask:
             previous, expected = shift(batch.tokens, batch.token_lengths)
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
             output = decode_with_sampling(self.model.decoder, previous, memory, share)
-            total, parts = sequence_loss(output, expected, batch.source_lengths, settings, step)
+            total, parts = sequence_loss(
+                output, expected, batch.source_lengths, settings, step, settings.consistency
+            )
             if settings.risk:
                 errors = expected_errors(
                     self.model,

@@ -1,0 +1,84 @@
+"""The texts of a picture: their fonts, their sizes in inches, and the lines of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Final, NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager
+
+from asr.render.places import Label, assign_lanes, move_apart
+from asr.results import Span
+
+DOTS: Final = 150  # per inch
+POINT: Final = 1 / 72  # inch
+LEADING: Final = 1.2  # from one label to the next, in sizes of their font
+FONT: Final = (4.5, 8.5)  # points, smallest and largest of a label
+LANES: Final = 3  # lines of words between the panels; where they need more, words are turned
+
+# Asked in this order, where installed, for what matplotlib's own font lacks.
+FALLBACK_FONTS: Final = (
+    "Noto Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Source Han Sans",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "Arial Unicode MS",
+)
+
+
+class Tier(NamedTuple):
+    """The words between the panels: where each stands, in seconds and in inches from below.
+
+    turned: written upwards. font: in points.
+    """
+
+    labels: list[Label]
+    heights: list[float]
+    height: float
+    turned: bool
+    font: float
+
+
+def arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float) -> Tier:
+    """Find a place for each word: in lanes above each other, or turned where they are too many."""
+    scale = width / duration  # inches per second
+    font = FONT[1]
+    labels = [Label(span.text, (span.start + span.end) / 2) for span in spans]
+    line = LEADING * font * POINT
+    sizes = _widths(figure, labels, font)
+    lanes = assign_lanes([label.place * scale for label in labels], sizes, gap=font * POINT / 2)
+    if max(lanes, default=0) < LANES:
+        count = max(lanes, default=0) + 1
+        heights = [(count - lane - 0.5) * line for lane in lanes]  # the first lane on top
+        return Tier(labels, heights, count * line, False, font)
+    font = float(np.clip(width / len(labels) / POINT / LEADING, *FONT))
+    labels = labels[:: ceil(LEADING * font * POINT * len(labels) / width)]
+    places = np.array([label.place for label in labels])
+    apart = move_apart(places * scale, LEADING * font * POINT, width) / scale
+    labels = [Label(label.text, place) for label, place in zip(labels, apart.tolist(), strict=True)]
+    height = max(_widths(figure, labels, font))
+    return Tier(labels, [0.0] * len(labels), height, True, font)
+
+
+def _widths(figure: Figure, labels: Sequence[Label], font: float) -> list[float]:
+    """Inches that texts are long."""
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]  # matplotlib
+    properties = FontProperties(family=fonts(), size=font)
+    return [
+        renderer.get_text_width_height_descent(label.text, properties, False)[0] / DOTS
+        for label in labels
+    ]
+
+
+def fonts() -> list[str]:
+    installed = {font.name for font in fontManager.ttflist}
+    return ["sans-serif", *(name for name in FALLBACK_FONTS if name in installed)]

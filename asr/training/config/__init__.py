@@ -1,0 +1,40 @@
+"""Training configs: one room of settings for each task, read from TOML."""
+
+from asr.training.config.common import LossSettings, TrainingSettings
+from asr.training.config.language import LanguageConfig, LanguageDataSettings
+from asr.training.config.load import TASKS, Config, config_from_table, load_config
+from asr.training.config.speech import (
+    AugmentSettings,
+    ManifestSettings,
+    SpeechBatchSettings,
+    SpeechConfig,
+    SpeechDataSettings,
+    SpeechLossSettings,
+)
+from asr.training.config.translation import (
+    PairDataSettings,
+    TranslationBatchSettings,
+    TranslationConfig,
+    TranslationLossSettings,
+)
+
+__all__ = [
+    "TASKS",
+    "AugmentSettings",
+    "Config",
+    "LanguageConfig",
+    "LanguageDataSettings",
+    "LossSettings",
+    "ManifestSettings",
+    "PairDataSettings",
+    "SpeechBatchSettings",
+    "SpeechConfig",
+    "SpeechDataSettings",
+    "SpeechLossSettings",
+    "TrainingSettings",
+    "TranslationBatchSettings",
+    "TranslationConfig",
+    "TranslationLossSettings",
+    "config_from_table",
+    "load_config",
+]

@@ -1,0 +1,90 @@
+"""From a TOML file and the command line to a config."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from asr.errors import UserError
+from asr.tables import UnknownSetting, from_table, refuse_unread, type_hints
+from asr.training.config.language import LanguageConfig
+from asr.training.config.speech import SpeechConfig
+from asr.training.config.translation import TranslationConfig
+
+Config = SpeechConfig | TranslationConfig | LanguageConfig
+TASKS: Final[Mapping[str, type[SpeechConfig] | type[TranslationConfig] | type[LanguageConfig]]] = (
+    MappingProxyType(
+        {
+            "speech": SpeechConfig,
+            "translation": TranslationConfig,
+            "language": LanguageConfig,
+        }
+    )
+)
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Read a TOML config and apply `key.sub=value` overrides (values as in TOML, or plain text).
+
+    Raises:
+        UserError: the file is missing or not TOML, a key is unknown or not read by the task or
+            with the other keys (the nearest one that is read is named), or a value has the
+            wrong type or is out of range.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot read the config: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a TOML file: {error}") from error
+    for override in overrides:
+        _override(table, override)
+    return config_from_table(table)
+
+
+def config_from_table(table: dict[str, Any]) -> Config:
+    """Build a config from its table; `task` says which kind.
+
+    Raises:
+        UserError: as in `load_config`.
+    """
+    task = table.get("task", "speech")
+    if not isinstance(task, str) or task not in TASKS:
+        raise UserError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
+    try:
+        config = from_table(TASKS[task], table)
+    except UnknownSetting as error:
+        owners = [other for other, kind in TASKS.items() if error.name in keys(kind)]
+        if owners:
+            raise UserError(f"{error} ({error.name} is for {' and '.join(owners)})") from error
+        raise
+    refuse_unread(config)
+    return config
+
+
+def keys(kind: type[Any], where: str = "") -> Iterator[str]:
+    """Yield the names of all keys of a config, sections included, as `a.b.c`."""
+    for name, hint in type_hints(kind).items():
+        yield where + name
+        if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+            yield from keys(hint, f"{where}{name}.")
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    """Put one `a.b=value` into nested tables."""
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"--set wants key=value, got {override!r}; e.g. training.steps=2000")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    *path, last = key.strip().split(".")
+    for name in path:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise UserError(f"--set {override}: {name} is not a table")
+    table[last] = value

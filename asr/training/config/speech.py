@@ -1,0 +1,181 @@
+"""The config of a recogniser: `task = "speech"`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from asr.errors import UserError
+from asr.models.settings import SpeechSettings
+from asr.tables import Settings, Unread, about, setting, share
+from asr.training.config.common import LossSettings, TrainingSettings
+
+
+@dataclass(frozen=True)
+class ManifestSettings(Settings):
+    """A manifest to train on; one such table for each."""
+
+    manifest: str = field(metadata=about("File, relative to the folder given by --data."))
+    times: float = setting(
+        1.0,
+        "How often an epoch takes each utterance: 2 takes each twice, 0.3 a random 30 %.",
+        least=0,
+        most=1000,
+    )
+    epochs: int = setting(0, "Use it in this many first epochs only. 0: in all.", least=0)
+    without: str = setting(
+        "",
+        "File of utterance ids to leave out, relative to the config, such as those to validate on.",
+    )
+
+
+@dataclass(frozen=True)
+class SpeechDataSettings(Settings):
+    """Recordings to train and validate on."""
+
+    train: tuple[ManifestSettings, ...] = field(metadata=about("Manifests to train on."))
+    dev: str = field(
+        metadata=about("Manifest to validate on, relative to the folder given by --data.")
+    )
+    dev_ids: str = setting(
+        "", "File of dev utterance ids to use, relative to the config. Empty: all."
+    )
+    dev_most: int = setting(
+        0, "Use at most this many dev utterances, evenly spaced. 0: all.", least=0
+    )
+    noise: str = setting(
+        "",
+        "Manifest of recordings without speech. They are mixed into speech (augment.noise_share) "
+        'and trained on with an empty text; lines with the label "room-impulse-response" are the '
+        "rooms of augment.room_share.",
+    )
+    noise_times: float = setting(
+        1.0,
+        "How often an epoch takes each noise recording with an empty text.",
+        least=0,
+        most=1000,
+    )
+    longest: float = setting(
+        20.0, "Longest utterance to train on, in seconds; longer ones are left out.", above=0
+    )
+    cache_gigabytes: float = setting(
+        4.0, "Memory for decoded audio, in gigabytes.", least=0, most=100_000
+    )
+
+    def unread(self) -> Iterator[Unread]:
+        """See `Settings.unread`."""
+        if not self.noise:
+            yield Unread("noise_times", "without noise recordings (noise is empty)")
+
+
+@dataclass(frozen=True)
+class SpeechBatchSettings(Settings):
+    """How utterances are gathered into batches of like length."""
+
+    size: float = setting(160.0, "Seconds of audio in a batch, padding included.", above=0)
+    most: int = setting(128, "Utterances in a batch at most.", least=1)
+    sorted_epochs: int = setting(
+        0,
+        "First epochs that go from short to long utterances: alignment is learnt from short ones "
+        "first.",
+        least=0,
+    )
+
+
+@dataclass(frozen=True)
+class AugmentSettings(Settings):
+    """Random changes of the training audio; see `asr.audio.augment`. Shares: of utterances."""
+
+    speeds: tuple[float, ...] = setting(
+        (0.9, 1.0, 1.1), "Factors of the speed, one drawn an utterance.", least=0.25, most=4
+    )
+    tract_lengths: tuple[float, ...] = setting(
+        (1.0, 1.0),
+        "Shortest and longest vocal tract, relative to the speaker's own (VTLP).",
+        least=0.5,
+        most=1.5,
+    )
+    gain_db: float = setting(6.0, "Largest change of the level, in dB.", least=0, most=60)
+    noise_share: float = share(0.0, "Share with noise of data.noise mixed in.")
+    noise_snr_db: tuple[float, ...] = setting(
+        (5.0, 25.0), "Lowest and highest signal-to-noise ratio, in dB.", least=-60, most=120
+    )
+    room_share: float = share(0.0, "Share that is reverberated by a room of data.noise.")
+    telephone_share: float = share(0.0, "Share reduced to the band of a telephone.")
+    time_masks: int = setting(2, "SpecAugment: masks over time.", least=0, most=1000)
+    time_width: int = setting(40, "Widest mask over time, in 10 ms frames.", least=0, most=100_000)
+    time_share: float = share(0.08, "Widest mask over time, as a share of the utterance.")
+    frequency_masks: int = setting(2, "SpecAugment: masks over mel bands.", least=0, most=1000)
+    frequency_width: int = setting(20, "Widest mask over mel bands.", least=0, most=256)
+    after_step: int = setting(0, "First step with SpecAugment.", least=0)
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range and pairs that are none.
+
+        Raises:
+            UserError: the value.
+        """
+        super().__post_init__()
+        if not self.speeds:
+            raise UserError("speeds is empty; [1.0] leaves the speed as it is")
+        for name in ("tract_lengths", "noise_snr_db"):
+            pair = getattr(self, name)
+            if len(pair) != 2:
+                raise UserError(f"{name} wants two numbers, got {list(pair)}")
+            if pair[0] > pair[1]:
+                raise UserError(f"{name} wants the lower value first, got {list(pair)}")
+
+    def unread(self) -> Iterator[Unread]:
+        """See `Settings.unread`."""
+        if not self.noise_share:
+            yield Unread("noise_snr_db", "without noise (noise_share = 0)")
+        if not self.time_masks:
+            for name in ("time_width", "time_share"):
+                yield Unread(name, "without masks over time (time_masks = 0)")
+        if not self.frequency_masks:
+            yield Unread("frequency_width", "without masks over mel bands (frequency_masks = 0)")
+        if not self.time_masks and not self.frequency_masks:
+            yield Unread("after_step", "without masks (time_masks = frequency_masks = 0)")
+
+
+@dataclass(frozen=True)
+class SpeechLossSettings(LossSettings):
+    """The loss of a recogniser: (1 − ctc) · decoder + ctc · CTC.
+
+    decoder = (1 − risk) · (cross-entropy + penalties) + risk · expected errors.
+    """
+
+    ctc: float = share(0.3, "Weight of CTC in the loss.")
+
+
+@dataclass(frozen=True)
+class SpeechConfig(Settings):
+    """A speech recogniser."""
+
+    data: SpeechDataSettings
+    task: str = setting("speech", "The task.", choices=("speech",))
+    seed: int = setting(1, "Seed of everything random.", least=0)
+    model: SpeechSettings = field(default_factory=SpeechSettings)
+    batches: SpeechBatchSettings = field(default_factory=SpeechBatchSettings)
+    augment: AugmentSettings = field(default_factory=AugmentSettings)
+    loss: SpeechLossSettings = field(default_factory=SpeechLossSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        """Refuse keys that a key of another section switches off.
+
+        Raises:
+            UserError: the key.
+        """
+        super().__post_init__()
+        defaults = SpeechLossSettings()
+        if not self.model.ctc.subframes and self.loss.ctc not in (0, defaults.ctc):
+            raise UserError(
+                f"loss.ctc = {self.loss.ctc} is not read without a CTC head "
+                "(model.ctc.subframes = 0); the nearest key that is read: loss.label_smoothing"
+            )
+        if self.augment.noise_share and not self.data.noise:
+            raise UserError(
+                f"augment.noise_share = {self.augment.noise_share} is not read without noise "
+                "recordings; the nearest key: data.noise"
+            )
