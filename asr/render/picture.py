@@ -8,7 +8,7 @@ stands outside the panels is taken in when the picture is saved.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -107,7 +107,7 @@ def draw_alignment(
     width = float(np.clip(duration * INCHES_PER_SECOND, *TIME_WIDTH))
     names = row_labels(labels)
     height = _rows_height(len(shown), len(names))
-    figure = _figure()
+    figure = new_figure()
     tier = _arrange(figure, word_spans, width, duration)
     above = height + tier.height + 2 * GAP
 
@@ -129,7 +129,7 @@ def draw_alignment(
         panel.vlines(times, *panel.get_ylim(), **EDGES)
     sound.tick_params(bottom=False, labelbottom=False)
     _write_title(sound, title, width)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_weights(
@@ -143,13 +143,13 @@ def draw_weights(
     names = row_labels(labels)
     width = float(np.clip(shown.shape[1] * CELL / 4, *TIME_WIDTH))
     height = _rows_height(len(shown), len(names))
-    figure = _figure()
+    figure = new_figure()
     axes = _axes(figure, 0, 0, width, height)
     _colour_bar(figure, _show_weights(axes, shown), width, 0, height, "attention weight")
     _label_rows(axes, names, height)
     axes.set_xlabel("annotation")
     _write_title(axes, title, width)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_heat_map(
@@ -164,14 +164,45 @@ def draw_heat_map(
     weights: (U, T), a row for each target label, a column for each source label.
     Raises as `draw_alignment` does. Source: after Bahdanau et al. 2015, figure 3.
     """
-    shown = _checked(weights, len(target_labels), len(source_labels))
-    rows, columns = shown.shape
+    figure = new_figure()
+    size = heat_map_size(len(target_labels), len(source_labels))
+    place_heat_map(figure, (0, 0), size, weights, source_labels, target_labels, title)
+    save(figure, path)
+
+
+class HeatMapSize(NamedTuple):
+    """Inches of a heat map without its labels, and the points of their font."""
+
+    width: float
+    height: float
+    font: float
+
+
+def heat_map_size(rows: int, columns: int) -> HeatMapSize:
+    """Return the size of a heat map whose cells are squares, smaller where they are many."""
+    rows, columns = max(rows, 1), max(columns, 1)
     cell = min(max(CELL, 1 / rows), TIME_WIDTH[1] / columns, ROWS_HEIGHT[1] / rows)
-    font = float(np.clip(0.85 * cell / POINT, *FONT))
-    width, height = columns * cell, rows * cell
-    figure = _figure()
-    axes = _axes(figure, 0, 0, width, height)
-    _colour_bar(figure, _show_weights(axes, shown, colours="gray"), width, 0, height, "weight")
+    return HeatMapSize(columns * cell, rows * cell, float(np.clip(0.85 * cell / POINT, *FONT)))
+
+
+def place_heat_map(
+    figure: Figure,
+    corner: tuple[float, float],
+    size: HeatMapSize,
+    weights: ArrayLike,
+    source_labels: Sequence[str],
+    target_labels: Sequence[str],
+    title: str | None,
+) -> None:
+    """Draw a heat map on a figure; corner: inches of its lower left one, labels excluded.
+
+    weights: as in `draw_heat_map`. Raises ValueError where labels and weights do not agree.
+    """
+    shown = _checked(weights, len(target_labels), len(source_labels))
+    width, height, font = size
+    axes = _axes(figure, *corner, width, height)
+    image = _show_weights(axes, shown, colours="gray")
+    _colour_bar(figure, image, corner[0] + width, corner[1], height, "weight")
     style: dict[str, Any] = {"fontsize": font, "family": _fonts(), "parse_math": False}
     sources = [visible(label) for label in source_labels]
     targets = [visible(label) for label in target_labels]
@@ -185,7 +216,6 @@ def draw_heat_map(
     axes.set_yticks(np.arange(len(targets)) + 0.5, targets, **style)
     axes.tick_params(length=2, top=True, labeltop=True, bottom=False, labelbottom=False)
     _write_title(axes, title, max(width, 4.0))
-    _save(figure, path)
 
 
 # panels
@@ -292,7 +322,7 @@ def _arrange(figure: Figure, spans: Sequence[Span], width: float, duration: floa
     font = FONT[1]
     labels = [Label(span.text, (span.start + span.end) / 2) for span in spans]
     line = LEADING * font * POINT
-    sizes = _widths(figure, labels, font)
+    sizes = text_widths(figure, [label.text for label in labels], font)
     lanes = assign_lanes([label.place * scale for label in labels], sizes, gap=font * POINT / 2)
     if max(lanes, default=0) < LANES:
         count = max(lanes, default=0) + 1
@@ -303,24 +333,24 @@ def _arrange(figure: Figure, spans: Sequence[Span], width: float, duration: floa
     places = np.array([label.place for label in labels])
     apart = move_apart(places * scale, LEADING * font * POINT, width) / scale
     labels = [Label(label.text, place) for label, place in zip(labels, apart.tolist(), strict=True)]
-    height = max(_widths(figure, labels, font))
+    height = max(text_widths(figure, [label.text for label in labels], font))
     return Tier(labels, [0.0] * len(labels), height, True, font)
 
 
-def _widths(figure: Figure, labels: Sequence[Label], font: float) -> list[float]:
-    """Inches that texts are long."""
+def text_widths(figure: Figure, texts: Iterable[str], font: float) -> list[float]:
+    """Return how many inches wide texts are, in a font of so many points."""
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]  # matplotlib
     properties = FontProperties(family=_fonts(), size=font)
     return [
-        renderer.get_text_width_height_descent(label.text, properties, False)[0] / DOTS
-        for label in labels
+        renderer.get_text_width_height_descent(text, properties, False)[0] / DOTS for text in texts
     ]
 
 
 # matplotlib, without its global state
 
 
-def _figure() -> Figure:
+def new_figure() -> Figure:
+    """Return an empty figure without matplotlib's global state."""
     # One inch by one: places in inches are then places in parts of the figure.
     return Figure(figsize=(1, 1), dpi=DOTS, facecolor="white")
 
@@ -345,7 +375,11 @@ def _checked(weights: ArrayLike, rows: int, columns: int | None = None) -> NDArr
     return array if array.size else np.zeros((max(rows, 1), max(array.shape[1], 1)))
 
 
-def _save(figure: Figure, path: Path | str) -> None:
+def save(figure: Figure, path: Path | str) -> None:
+    """Write a figure with all that stands on it; the ending of the path chooses the format.
+
+    Raises UserError when it cannot be written there, or not in that format.
+    """
     ending = Path(path).suffix[1:].lower()
     formats = figure.canvas.get_supported_filetypes()
     if ending not in formats:
