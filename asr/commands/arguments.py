@@ -140,18 +140,44 @@ def _add_evaluate(commands: Any) -> None:
     parser = add_command(
         commands,
         "evaluate",
-        "measure a model's errors and speed on a manifest",
-        """Transcribe the utterances of a manifest, as transcribe would, and report word and
-character error rates, where the errors lie, and what decoding cost.""",
+        "measure a model's errors and speed",
+        """Measure a model on held-out data. A speech model transcribes the utterances of a
+manifest: word and character error rates, where the errors lie, the cost of decoding. A translation
+model translates sentence pairs: BLEU, also by sentence length, the health of the attention, the
+cost; lines with the same source are references of one sentence.""",
         """  asr evaluate data/speech/manifest.jsonl
   asr evaluate corpora/dev.jsonl --ids dev.txt --beam 8 --json > dev.json
-  asr evaluate data/speech/manifest.jsonl --speed 1.3""",
+  asr evaluate data/speech/manifest.jsonl --speed 1.3
+  asr evaluate recipes/fra_eng/phrases.tsv -m runs/fra_eng/model --heat-map all.png
+  asr evaluate recipes/fra_eng/phrases.tsv --to fr -o translations.jsonl""",
     )
-    parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="JSON lines: audio, text")
+    parser.add_argument(
+        "data", type=Path, metavar="DATA", help="JSON lines: audio, text; or source<TAB>target"
+    )
     add_model(parser)
+    parser.add_argument(
+        "--to",
+        metavar="LANGUAGE",
+        help="in place of --model: the translation model of the package to this language, fr or de",
+    )
     parser.add_argument("--ids", type=Path, metavar="FILE", help="take these ids only, one a line")
     parser.add_argument("--limit", type=count, metavar="N", help="take the first N only")
     add_decoding(parser)
+    parser.add_argument(
+        "--length-penalty",
+        type=share,
+        metavar="P",
+        help="of translation, 0 to 1: the power of the length that a beam divides by (default: 1)",
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="translate each source as one sentence"
+    )
+    parser.add_argument(
+        "--heat-map",
+        type=Path,
+        metavar="OUT",
+        help="draw the attention of the first translations, at most 16: .png .svg .pdf",
+    )
     parser.add_argument(
         "--speed",
         type=speed,
@@ -160,11 +186,13 @@ character error rates, where the errors lie, and what decoding cost.""",
         help="play the audio X times faster first, 0.5 to 2: what fast speech costs",
     )
     parser.add_argument(
-        "--attention", action="store_true", help="report the health of the attention, too"
+        "--attention",
+        action="store_true",
+        help="report the health of the attention, too; always done for translation",
     )
     parser.add_argument("--json", action="store_true", help="report as JSON")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the hypotheses, JSON lines"
+        "-o", "--output", type=Path, metavar="FILE", help="write the hypotheses, JSON lines"
     )
     parser.set_defaults(command="evaluate")
 

@@ -70,13 +70,15 @@ class Finding(enum.Enum):
 class Criteria:
     """When the attention of a task is in good health, and how the task is described.
 
-    monotone: whether output and input have the same order. drift: of the mean position from the
+    monotone: whether output and input have the same order. travel: share of the annotations that
+        the mean position covers, at least, where weights are flat. drift: of the mean position from the
         diagonal, a share of T, at most. width: annotations a step spreads over, at most.
     what: an alignment, in the plural. unit: of the groups by length. columns: measures to show.
     advice: finding → what is wrong, and what to do about it.
     """
 
     monotone: bool
+    travel: float
     drift: float
     width: float
     what: str
@@ -87,6 +89,7 @@ class Criteria:
 
 SPEECH: Final = Criteria(
     monotone=True,
+    travel=0.5,
     drift=0.1,
     width=8.0,
     what="utterances",
@@ -116,6 +119,7 @@ SPEECH: Final = Criteria(
 )  # fmt: skip
 TRANSLATION: Final = Criteria(
     monotone=False,
+    travel=0.25,
     drift=0.2,
     width=4.0,
     what="sentences",
@@ -208,8 +212,8 @@ def diagnose(health: Health, criteria: Criteria = SPEECH) -> tuple[Finding, ...]
         return (Finding.STUCK_FIRST,)
     if health.last > ends:
         return (Finding.STUCK_LAST,)
-    lost = health.correlation < ORDERED or health.travel < 0.5
-    if health.entropy > FLAT and (lost or not criteria.monotone):
+    lost = health.correlation < ORDERED or health.travel < criteria.travel
+    if health.entropy > FLAT and lost:
         return (Finding.UNFORMED,)
     if criteria.monotone and health.monotone < ORDERED:
         return (Finding.DISORDERED,)
