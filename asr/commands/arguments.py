@@ -176,7 +176,7 @@ cost; lines with the same source are references of one sentence.""",
         "--heat-map",
         type=Path,
         metavar="OUT",
-        help="draw the attention of the first translations, at most 16: .png .svg .pdf",
+        help="draw the attention of the first translations, at most 12: .png .svg .pdf",
     )
     parser.add_argument(
         "--speed",

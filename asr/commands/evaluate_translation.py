@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BEAM: Final = 4  # as `asr translate`
 PHRASES: Final = 12  # in the table; of more sentences, those with the lowest BLEU
 PHRASE_ORDER: Final = 2  # of the BLEU of single phrases, some of which have two words
+CELL: Final = 44  # characters of a sentence in the table, at most
 PICTURES: Final = {"png": ".png", "svg": ".svg", "pdf": ".pdf"}
 
 
@@ -43,7 +44,11 @@ class TranslationOptions(NamedTuple):
     def given(self) -> dict[str, object]:
         """Return the options of translation alone that were given, by name."""
         every = self._asdict()
-        return {name: each for name, each in every.items() if name != "beam" and each not in (None, False)}
+        return {
+            name: each
+            for name, each in every.items()
+            if name != "beam" and each not in (None, False)
+        }
 
 
 class _Result(NamedTuple):
@@ -182,7 +187,9 @@ def _as_text(report: _Report) -> str:
     scores = bleu.report(report.bleu).splitlines()
     if report.chrf is not None:
         scores.insert(2, f"chrF {report.chrf[0]:.2f}  {report.chrf[1]}")
-    scores.insert(2 + (report.chrf is not None), f"{report.exact} of {count} exactly as a reference")
+    scores.insert(
+        2 + (report.chrf is not None), f"{report.exact} of {count} exactly as a reference"
+    )
     reasons = _reasons(report.results).most_common()
     stops = "stopped by " + ", ".join(f"{name}: {number}" for name, number in reasons)
     parts = (_phrases(report.results), "\n".join(scores), health.report(report.health))
@@ -200,9 +207,9 @@ def _phrases(results: Sequence[_Result]) -> str:
         shown = sorted(results, key=lambda each: each.bleu)[:PHRASES]
     rows = [
         (
-            each.translation.source,
-            each.translation.text,
-            " | ".join(each.references),
+            _shortened(each.translation.source),
+            _shortened(each.translation.text),
+            _shortened(" | ".join(each.references)),
             each.bleu,
             summary(each.health, TRANSLATION),
         )
@@ -212,6 +219,10 @@ def _phrases(results: Sequence[_Result]) -> str:
     if len(shown) < len(results):
         return f"the {len(shown)} of {len(results)} sentences with the lowest BLEU\n{table}"
     return table
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
 
 
 def _as_json(report: _Report) -> str:
@@ -263,7 +274,12 @@ def _draw(path: Path, results: Sequence[_Result]) -> None:
     draw_heat_maps(
         path,
         [
-            Panel(each.words.weights, each.words.source, each.words.target, f"{each.source} → {each.text}")
+            Panel(
+                each.words.weights,
+                each.words.source,
+                each.words.target,
+                f"{each.source} → {each.text}",
+            )
             for each in shown
         ],
     )

@@ -1,7 +1,7 @@
 """Several heat maps in one picture: a panel for each translation, in rows.
 
-All panels have cells of the same size where they have room, so that they can be compared. Sizes are
-in inches, as in `asr.render.picture`.
+Panels of long sentences stand below each other, those of short ones in a grid. Sizes are in inches,
+as in `asr.render.picture`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from asr.render.picture import (
 )
 from asr.render.places import visible
 
-MOST_PANELS: Final = 16  # in one picture
+MOST_PANELS: Final = 12  # in one picture
 WIDE: Final = 20  # columns of a heat map from which on each panel gets a row of its own
 TITLE_WIDTH: Final = 4.0  # inches a title may use at least, as `place_heat_map` wraps it
 TURNED: Final = sin(3.1416 / 3)  # height of a label turned by 60°, in widths

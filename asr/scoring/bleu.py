@@ -106,9 +106,7 @@ def has_sacrebleu() -> bool:
     return True
 
 
-def chrf(
-    references: Sequence[Sequence[str]], hypotheses: Sequence[str]
-) -> tuple[float, str]:
+def chrf(references: Sequence[Sequence[str]], hypotheses: Sequence[str]) -> tuple[float, str]:
     """Return corpus chrF2, 0 to 100, and its signature (Popović 2015).
 
     references: of each sentence one or several. Raises UserError when sacrebleu is missing.

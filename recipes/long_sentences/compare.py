@@ -2,7 +2,7 @@
 
     python recipes/long_sentences/compare.py RUNS
 
-prepares the pairs in RUNS/data (prepare.py), trains long.toml once for each attention kind and
+prepares the pairs in RUNS/data (prepare.py), trains long_sentences.toml once for each attention kind and
 seed, translates the test sentences, and writes RUNS/lengths.md and RUNS/lengths.png. Runs that are
 finished are not trained again.
 
@@ -30,7 +30,7 @@ from lengths import Part, Row, measure, picture, table  # noqa: E402
 from runs import once, publish, train  # noqa: E402
 from summary import cell  # noqa: E402
 
-CONFIG = HERE / "long.toml"
+CONFIG = HERE / "long_sentences.toml"
 LENGTHS = (11, 23, 35, 47)  # words, the upper ends of the buckets: 2, 4, 6 and 8 clauses
 NAMES = {"fixed": "fixed context"}  # what a kind is called in the picture, if not by its own name
 
@@ -41,7 +41,9 @@ def training(folder: Path, data: Path, overrides: Sequence[str]) -> float:
     Raises UserError when the folder holds a run with other settings.
     """
     asked = [CONFIG.name, *overrides]
-    made = once(folder / "result.json", asked, lambda: {"cpu": train(CONFIG, folder, data, asked[1:])})
+    made = once(
+        folder / "result.json", asked, lambda: {"cpu": train(CONFIG, folder, data, asked[1:])}
+    )
     return float(made["cpu"])
 
 
@@ -62,7 +64,9 @@ def main() -> None:
     for kind in given.kinds:
         folders = [given.runs / f"{kind}-{seed}" for seed in given.seeds]
         seconds = [
-            training(folder, data, [*given.overrides, f'model.attention.kind="{kind}"', f"seed={seed}"])
+            training(
+                folder, data, [*given.overrides, f'model.attention.kind="{kind}"', f"seed={seed}"]
+            )
             for folder, seed in zip(folders, given.seeds, strict=True)
         ]
         name = NAMES.get(kind, kind)
