@@ -57,15 +57,17 @@ def _train(given: argparse.Namespace) -> int:
 
 def _evaluate(given: argparse.Namespace) -> int:
     from asr.commands.evaluate import run
+    from asr.commands.evaluate_speech import SpeechOptions
+    from asr.commands.evaluate_translation import TranslationOptions
 
     return run(
-        manifest=given.manifest,
+        data=given.data,
         model=given.model,
-        ids=given.ids,
         limit=given.limit,
-        decoding=Decoding.given(given),
-        speed=given.speed,
-        attention=given.attention,
+        speech=SpeechOptions(given.ids, Decoding.given(given), given.speed, given.attention),
+        translation=TranslationOptions(
+            given.to, given.beam, given.length_penalty, given.whole, given.heat_map
+        ),
         as_json=given.json,
         output=given.output,
     )

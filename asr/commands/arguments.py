@@ -143,20 +143,47 @@ def _add_evaluate(commands: Any) -> None:
     parser = add_command(
         commands,
         "evaluate",
-        "measure error rates and speed on a manifest",
-        """Transcribe the utterances of a manifest and report word and character error rates, the
-most frequent errors, and the cost of decoding.""",
+        "measure the errors and the cost of a model",
+        """Measure a model on held-out data. A speech model transcribes the utterances of a
+manifest: word and character error rates, the most frequent errors, and the cost of decoding. A
+translation model translates sentence pairs: BLEU, also by sentence length, attention health, and
+the cost; lines with the same source are references of one sentence.""",
         """  asr evaluate data/speech/manifest.jsonl
   asr evaluate corpora/dev.jsonl --ids dev.txt --beam 8 --json > dev.json
-  asr evaluate data/speech/manifest.jsonl --speed 1.3""",
+  asr evaluate data/speech/manifest.jsonl --speed 1.3
+  asr evaluate recipes/fra_eng/phrases.tsv -m runs/fra_eng/model --heat-map all.png
+  asr evaluate recipes/fra_eng/phrases.tsv --to fr -o translations.jsonl""",
     )
     parser.add_argument(
-        "manifest", type=Path, metavar="MANIFEST", help="JSON lines with audio and text."
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="A manifest (JSON lines), or source<TAB>target lines.",
     )
     add_model(parser)
+    parser.add_argument(
+        "--to",
+        metavar="LANGUAGE",
+        help="Use the translation model of the package to this language, fr or de.",
+    )
     parser.add_argument("--ids", type=Path, metavar="FILE", help="Use only these ids, one a line.")
     parser.add_argument("--limit", type=count, metavar="N", help="Use only the first N.")
     add_decoding(parser)
+    parser.add_argument(
+        "--length-penalty",
+        type=share,
+        metavar="P",
+        help="Translation: divide scores by the length to this power, 0 to 1.",
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="Translate each source as one sentence."
+    )
+    parser.add_argument(
+        "--heat-map",
+        type=Path,
+        metavar="OUT",
+        help="Draw the attention of up to 12 translations: .png .svg .pdf.",
+    )
     parser.add_argument(
         "--speed",
         type=speed,
@@ -165,11 +192,13 @@ most frequent errors, and the cost of decoding.""",
         help="Play the audio X times faster, 0.5 to 2, to measure errors on fast speech.",
     )
     parser.add_argument(
-        "--attention", action="store_true", help="Report the health of the attention, too."
+        "--attention",
+        action="store_true",
+        help="Report attention health, too; always done for translation.",
     )
     parser.add_argument("--json", action="store_true", help="Report as JSON.")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="Write the hypotheses, as JSON lines."
+        "-o", "--output", type=Path, metavar="FILE", help="Write the hypotheses, as JSON lines."
     )
     parser.set_defaults(command="evaluate")
 

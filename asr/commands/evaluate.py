@@ -1,211 +1,83 @@
-"""`asr evaluate`: transcribe a manifest, free-running, and count the errors and the cost."""
+"""`asr evaluate`: find out which task a model does, and measure it on that task's data."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Final
 
-from asr.commands.options import Decoding, use_one_thread
-from asr.commands.output import replacing
-from asr.corpora.manifest import Utterance, read_manifest, select
-from asr.errors import complain
-from asr.scoring.words import Scored, report, summarize, to_dict, worst
+from asr.commands.evaluate_speech import SpeechOptions
+from asr.commands.evaluate_translation import TranslationOptions
+from asr.errors import UserError
 
-if TYPE_CHECKING:
-    from asr.audio.read import Waveform
-    from asr.inference.recognizer import Recognizer
-    from asr.results import StopReason, Transcript
-    from asr.scoring.health import Corpus, Health
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What it took to read and transcribe: seconds of audio, of the clock and of all processors."""
-
-    audio_seconds: float
-    seconds: float
-    cpu_seconds: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.audio_seconds:.1f} s of audio in {self.seconds:.1f} s: "
-            f"{self.audio_seconds / self.seconds:.2f} audio seconds a second, "
-            f"{self.cpu_seconds / self.audio_seconds:.3f} CPU-seconds an audio second"
-        )
-
-
-class _Result(NamedTuple):
-    """What is kept of an utterance; the weights, which are large, are not."""
-
-    scored: Scored
-    log_probability: float
-    stop_reason: StopReason
-    healths: list[Health]  # of its segments, where they are asked for
+MANIFEST: Final = "a manifest of recordings"
+PAIRS: Final = "sentence pairs"
 
 
 def run(
-    manifest: Path,
+    data: Path,
     model: str | None,
-    ids: Path | None,
     limit: int | None,
-    decoding: Decoding,
-    speed: float,
-    attention: bool,
+    speech: SpeechOptions,
+    translation: TranslationOptions,
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Evaluate a model on a manifest; return 0, or 2 if recordings failed (they are not counted).
+    """Evaluate a model on a manifest or on sentence pairs; return 0, or 2 if anything failed.
 
-    ids: a file of ids to take. limit: take only so many of the first. speed: play the audio so
-    many times faster. attention: report its health, too. output: a .jsonl file of hypotheses.
+    The task is that of the model folder; without a folder it is speech, unless a language to
+    translate to is given.
 
     Raises:
-        UserError: nothing can be evaluated.
+        UserError: the data or an option belong to another task, or nothing can be evaluated.
     """
-    utterances = read_manifest(manifest)
-    if ids is not None:
-        utterances = select(utterances, ids)
-    utterances = utterances[:limit]
-    with ExitStack() as stack:
-        file = None
-        if output is not None:
-            part = stack.enter_context(replacing(output))
-            file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
-        from asr.inference.recognizer import Recognizer
+    if model is not None and translation.to is not None:
+        raise UserError("got --model and --to, which chooses a model of the package; wanted one")
+    is_translator = _task(model, translation.to) == "translation"
+    if is_translator:
+        whose = f"{model or 'the shipped translation model'}, which translates text"
+        _refuse(speech.given(), whose)
+        _expect(data, PAIRS, f"for {whose}, wanted lines of source<TAB>target")
+        from asr.commands.evaluate_translation import run as run_translation
 
-        use_one_thread()
-        recognizer = decoding.applied(Recognizer.load(model))
-        wall, processors = time.perf_counter(), time.process_time()
-        results = list(_transcribe(recognizer, utterances, speed, attention))
-        cost = Cost(
-            sum(result.scored.duration or 0 for result in results),
-            time.perf_counter() - wall,
-            time.process_time() - processors,
-        )
-        described = _as_json if as_json else _as_text
-        print(described(results, len(utterances) - len(results), speed, cost))
-        if file is not None:
-            _write_hypotheses(results, file)
-    return 2 if len(results) < len(utterances) else 0
+        return run_translation(data, model, limit, translation, as_json, output)
+    whose = f"{model or 'the shipped speech model'}, which does not translate"
+    _refuse(translation.given(), whose)
+    wanted = "a manifest (JSON lines), or a translator: --model DIR or --to LANGUAGE"
+    _expect(data, MANIFEST, f"for {whose}, wanted {wanted}")
+    from asr.commands.evaluate_speech import run as run_speech
+
+    return run_speech(data, model, limit, speech, as_json, output)
 
 
-def _transcribe(
-    recognizer: Recognizer, utterances: Sequence[Utterance], speed: float, attention: bool
-) -> Iterator[_Result]:
-    """What comes of the utterances; of failures a line on stderr; a bar on a terminal."""
-    from tqdm import tqdm
+def _task(model: str | None, to: str | None) -> str:
+    """The task of a model folder, or of the model of the package that is asked for."""
+    if model is None:
+        return "speech" if to is None else "translation"
+    from asr.models.folder import read_folder
 
-    from asr.inference.recognizer import Failure
-
-    total = sum(utterance.duration for utterance in utterances) / speed
-    sources = (_heard(utterance.audio, speed) for utterance in utterances)
-    with tqdm(total=total, unit="s", unit_scale=True, disable=not sys.stderr.isatty()) as bar:
-        results = recognizer.transcribe_each(sources, on_progress=bar.update)
-        for utterance, result in zip(utterances, results, strict=True):
-            if isinstance(result, Failure):
-                bar.clear()
-                complain(result.error)
-            else:
-                healths = _healths(result) if attention else []
-                yield _Result(
-                    _scored(utterance, result), result.log_probability, result.stop_reason, healths
-                )
+    return read_folder(Path(model)).task
 
 
-def _heard(audio: Path, speed: float) -> Path | Waveform:
-    """A recording, played faster where that is asked for; one that cannot be read stays a path."""
-    if speed == 1:
-        return audio
-    from asr.audio import augment
-    from asr.audio.read import Waveform, read
-    from asr.errors import UserError
+def _refuse(given: Mapping[str, object], whose: str) -> None:
+    """Raise if there is an option that the task does not have."""
+    for name in given:
+        raise UserError(f"--{name.replace('_', '-')} does not apply to {whose}")
 
+
+def _expect(data: Path, wanted: str, reason: str) -> None:
+    """Raise if the first line of a file is of the other kind of data."""
+    if (found := _kind(data)) not in (wanted, ""):
+        raise UserError(f"{data}: {found}; {reason}")
+
+
+def _kind(data: Path) -> str:
+    """`MANIFEST` or `PAIRS`, by the first line that is not blank; "" if it is neither."""
     try:
-        return Waveform(augment.speed(read(audio).samples, speed))
-    except UserError:
-        return audio  # the recogniser fails on it in its turn, and says why
-
-
-def _scored(utterance: Utterance, transcript: Transcript) -> Scored:
-    return Scored(
-        utterance.id, utterance.text, transcript.text, utterance.speaker, transcript.duration
-    )
-
-
-def _healths(transcript: Transcript) -> list[Health]:
-    """Health of the attention in each segment that was decoded to any text."""
-    import torch
-
-    from asr.scoring.health import measure
-
-    return [
-        measure(torch.from_numpy(segment.weights))
-        for segment in transcript.segments
-        if segment.weights.size
-    ]
-
-
-def _as_text(results: Sequence[_Result], failed: int, speed: float, cost: Cost) -> str:
-    scored = [result.scored for result in results]
-    parts = [report(summarize(scored)), worst(scored)]
-    if (attention := _attention(results)) is not None:
-        from asr.scoring import health
-
-        parts.append(health.report(attention))
-    reasons = _reasons(results).most_common()
-    lines = ["stopped by " + ", ".join(f"{name}: {count}" for name, count in reasons), str(cost)]
-    if speed != 1:
-        lines.append(f"the audio was played {speed:g} times faster")
-    if failed:
-        lines.append(f"{failed} recordings could not be transcribed and are not counted")
-    return "\n\n".join(part for part in [*parts, "\n".join(lines)] if part)
-
-
-def _as_json(results: Sequence[_Result], failed: int, speed: float, cost: Cost) -> str:
-    content: dict[str, Any] = {
-        **to_dict(summarize(result.scored for result in results)),
-        "stop_reasons": _reasons(results),
-        "cost": asdict(cost),
-        "speed": speed,
-        "failed": failed,
-    }
-    if (attention := _attention(results)) is not None:
-        from asr.scoring import health
-
-        content["attention"] = health.to_dict(attention)
-    return json.dumps(content, indent=1)
-
-
-def _attention(results: Sequence[_Result]) -> Corpus | None:
-    healths = [health for result in results for health in result.healths]
-    if not healths:
-        return None
-    from asr.scoring.health import aggregate
-
-    return aggregate(healths)
-
-
-def _reasons(results: Sequence[_Result]) -> Counter[str]:
-    return Counter(result.stop_reason for result in results)
-
-
-def _write_hypotheses(results: Sequence[_Result], file: TextIO) -> None:
-    """One object a line, in the order of the manifest; `asr score` reads it."""
-    for scored, log_probability, stop_reason, _ in results:
-        record = {
-            "id": scored.id,
-            "text": scored.hypothesis,
-            "reference": scored.reference,
-            "speaker": scored.speaker,
-            "duration": scored.duration,
-            "log_probability": round(log_probability, 3),
-            "stop_reason": stop_reason,
-        }
-        file.write(json.dumps(record) + "\n")
+        with data.open("rb") as file:
+            line = next((line for line in file if line.strip()), b"")
+    except OSError:
+        return ""
+    if line.lstrip(b"\xef\xbb\xbf").startswith(b"{"):
+        return MANIFEST
+    return PAIRS if b"\t" in line else ""

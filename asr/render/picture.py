@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def draw_alignment(
     width = float(np.clip(duration * INCHES_PER_SECOND, *TIME_WIDTH))
     names = row_labels(labels)
     height = _rows_height(len(shown), len(names))
-    figure = _figure()
+    figure = new_figure()
     tier = arrange(figure, word_spans, width, duration)
     above = height + tier.height + 2 * GAP
 
@@ -95,7 +95,7 @@ def draw_alignment(
         panel.vlines(times, *panel.get_ylim(), **EDGES)
     sound.tick_params(bottom=False, labelbottom=False)
     _write_title(sound, title, width)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_weights(
@@ -109,13 +109,13 @@ def draw_weights(
     names = row_labels(labels)
     width = float(np.clip(shown.shape[1] * CELL / 4, *TIME_WIDTH))
     height = _rows_height(len(shown), len(names))
-    figure = _figure()
+    figure = new_figure()
     axes = _axes(figure, 0, 0, width, height)
     _colour_bar(figure, _show_weights(axes, shown), width, 0, height, "attention weight")
     _label_rows(axes, names, height)
     axes.set_xlabel("annotation")
     _write_title(axes, title, width)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_heat_map(
@@ -130,14 +130,45 @@ def draw_heat_map(
     weights: (U, T), a row for each target label, a column for each source label.
     Raises as `draw_alignment` does. Source: after Bahdanau et al. 2015, figure 3.
     """
-    shown = _checked(weights, len(target_labels), len(source_labels))
-    rows, columns = shown.shape
+    figure = new_figure()
+    size = heat_map_size(len(target_labels), len(source_labels))
+    place_heat_map(figure, (0, 0), size, weights, source_labels, target_labels, title)
+    save(figure, path)
+
+
+class HeatMapSize(NamedTuple):
+    """Inches of a heat map without its labels, and the points of their font."""
+
+    width: float
+    height: float
+    font: float
+
+
+def heat_map_size(rows: int, columns: int) -> HeatMapSize:
+    """Return the size of a heat map whose cells are squares, smaller where they are many."""
+    rows, columns = max(rows, 1), max(columns, 1)
     cell = min(max(CELL, 1 / rows), TIME_WIDTH[1] / columns, ROWS_HEIGHT[1] / rows)
-    font = float(np.clip(0.85 * cell / POINT, *FONT))
-    width, height = columns * cell, rows * cell
-    figure = _figure()
-    axes = _axes(figure, 0, 0, width, height)
-    _colour_bar(figure, _show_weights(axes, shown, colours="gray"), width, 0, height, "weight")
+    return HeatMapSize(columns * cell, rows * cell, float(np.clip(0.85 * cell / POINT, *FONT)))
+
+
+def place_heat_map(
+    figure: Figure,
+    corner: tuple[float, float],
+    size: HeatMapSize,
+    weights: ArrayLike,
+    source_labels: Sequence[str],
+    target_labels: Sequence[str],
+    title: str | None,
+) -> None:
+    """Draw a heat map on a figure; corner: inches of its lower left one, labels excluded.
+
+    weights: as in `draw_heat_map`. Raises ValueError where labels and weights do not agree.
+    """
+    shown = _checked(weights, len(target_labels), len(source_labels))
+    width, height, font = size
+    axes = _axes(figure, *corner, width, height)
+    image = _show_weights(axes, shown, colours="gray")
+    _colour_bar(figure, image, corner[0] + width, corner[1], height, "weight")
     style: dict[str, Any] = {"fontsize": font, "family": fonts(), "parse_math": False}
     sources = [visible(label) for label in source_labels]
     targets = [visible(label) for label in target_labels]
@@ -151,7 +182,6 @@ def draw_heat_map(
     axes.set_yticks(np.arange(len(targets)) + 0.5, targets, **style)
     axes.tick_params(length=2, top=True, labeltop=True, bottom=False, labelbottom=False)
     _write_title(axes, title, max(width, 4.0))
-    _save(figure, path)
 
 
 # panels
@@ -243,7 +273,8 @@ def _rows_height(rows: int, labels: int) -> float:
 # matplotlib, without its global state
 
 
-def _figure() -> Figure:
+def new_figure() -> Figure:
+    """Return an empty figure without matplotlib's global state."""
     # One inch by one: places in inches are then places in parts of the figure.
     return Figure(figsize=(1, 1), dpi=DOTS, facecolor="white")
 
@@ -263,7 +294,11 @@ def _checked(weights: ArrayLike, rows: int, columns: int | None = None) -> NDArr
     return array if array.size else np.zeros((max(rows, 1), max(array.shape[1], 1)))
 
 
-def _save(figure: Figure, path: Path | str) -> None:
+def save(figure: Figure, path: Path | str) -> None:
+    """Write a figure with all that stands on it; the ending of the path chooses the format.
+
+    Raises UserError when it cannot be written there, or not in that format.
+    """
     ending = Path(path).suffix[1:].lower()
     formats = figure.canvas.get_supported_filetypes()
     if ending not in formats:

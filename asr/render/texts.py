@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -54,7 +54,7 @@ def arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float
     font = FONT[1]
     labels = [Label(span.text, (span.start + span.end) / 2) for span in spans]
     line = LEADING * font * POINT
-    sizes = _widths(figure, labels, font)
+    sizes = text_widths(figure, [label.text for label in labels], font)
     lanes = assign_lanes([label.place * scale for label in labels], sizes, gap=font * POINT / 2)
     if max(lanes, default=0) < LANES:
         count = max(lanes, default=0) + 1
@@ -65,17 +65,16 @@ def arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float
     places = np.array([label.place for label in labels])
     apart = move_apart(places * scale, LEADING * font * POINT, width) / scale
     labels = [Label(label.text, place) for label, place in zip(labels, apart.tolist(), strict=True)]
-    height = max(_widths(figure, labels, font))
+    height = max(text_widths(figure, [label.text for label in labels], font))
     return Tier(labels, [0.0] * len(labels), height, True, font)
 
 
-def _widths(figure: Figure, labels: Sequence[Label], font: float) -> list[float]:
-    """Inches that texts are long."""
+def text_widths(figure: Figure, texts: Iterable[str], font: float) -> list[float]:
+    """Return the widths of texts in inches, in a font of so many points."""
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]  # matplotlib
     properties = FontProperties(family=fonts(), size=font)
     return [
-        renderer.get_text_width_height_descent(label.text, properties, False)[0] / DOTS
-        for label in labels
+        renderer.get_text_width_height_descent(text, properties, False)[0] / DOTS for text in texts
     ]
 
 

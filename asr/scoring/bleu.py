@@ -1,4 +1,4 @@
-"""BLEU of translations, as sacrebleu computes it, with the signature that lets it be repeated."""
+"""BLEU and chrF of translations by sacrebleu, with their signatures; word BLEU without it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from asr.errors import UserError
 from asr.render.tables import text_table
 
 LENGTHS: Final = (10, 20, 30, 40, 50)  # source words: the upper ends of the length buckets
+ORDER: Final = 4  # of the n-grams of corpus BLEU
 
 
 class Bucket(NamedTuple):
@@ -30,8 +31,8 @@ class Bleu:
     """Corpus BLEU, 0 to 100, by two conventions.
 
     `bleu` is the one to publish, with `signature`: cased, on plain text, tokenised by sacrebleu.
-    `lowercase` repeats older papers' figure: lower-cased and parted at white space only, so it
-    means what they mean only where both sides come tokenised.
+    `lowercase` repeats older papers' figure: lower-cased and split at white space only, so it
+    is comparable only where both sides come tokenised.
     """
 
     bleu: float
@@ -47,6 +48,7 @@ def score(
     hypotheses: Sequence[str],
     sources: Sequence[str] | None = None,
     lengths: Sequence[int] = LENGTHS,
+    own: bool = False,
 ) -> Bleu:
     """Score translations against their references (Papineni et al. 2002; Post 2018).
 
@@ -54,9 +56,11 @@ def score(
     Texts are detokenised and cased as people write them. With `sources`, BLEU is also given for
     buckets of source length, which shows whether long sentences fall behind.
     lengths: words, the upper ends of the buckets, rising; one more holds what is longer.
+    own: compute BLEU here, on words split at white space by both conventions, for where sacrebleu
+        is not installed. The lower-cased figure is the same; the cased one is another measure.
 
     Raises UserError when the numbers of sentences differ, there are none, one has no reference,
-    or sacrebleu is missing.
+    or sacrebleu is missing and `own` is false.
     """
     for name, texts in (("hypotheses", hypotheses), ("sources", sources)):
         if texts is not None and len(texts) != len(references):
@@ -68,7 +72,7 @@ def score(
     wanted = [(each,) if isinstance(each, str) else tuple(each) for each in references]
     if not all(wanted):
         raise UserError(f"sentence {wanted.index(()) + 1} has no reference")
-    cased, lowercase = metrics = _metrics()
+    cased, lowercase = metrics = _own_metrics() if own else _metrics()
     found, lowered = (each.corpus_score(hypotheses, _streams(wanted)) for each in metrics)
     return Bleu(
         bleu=found.score,
@@ -91,6 +95,29 @@ def sentence_bleu(reference: str, hypothesis: str) -> float:
     """
     found: float = _sentence_metric().sentence_score(hypothesis, [reference]).score
     return found
+
+
+def has_sacrebleu() -> bool:
+    """Return whether sacrebleu is installed."""
+    try:
+        _metric()
+    except UserError:
+        return False
+    return True
+
+
+def chrf(references: Sequence[Sequence[str]], hypotheses: Sequence[str]) -> tuple[float, str]:
+    """Return corpus chrF2, 0 to 100, and its signature (Popović 2015).
+
+    references: of each sentence one or several. Raises UserError when sacrebleu is missing.
+    """
+    _metric()  # raises
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF()
+    streams: Any = _streams([tuple(each) for each in references])  # None where there are fewer
+    found = metric.corpus_score(list(hypotheses), streams)
+    return float(found.score), str(metric.get_signature())
 
 
 def report(result: Bleu) -> str:
@@ -150,6 +177,64 @@ def _metric(**options: Any) -> Any:
     except ImportError:
         raise UserError("BLEU needs sacrebleu; install it: pip install '.[translation]'") from None
     return BLEU(**options)
+
+
+class _Score(NamedTuple):
+    """What a metric finds, under sacrebleu's names."""
+
+    score: float
+    sys_len: int
+    ref_len: int
+
+
+@dataclass(frozen=True)
+class _WordBleu:
+    """Corpus BLEU-4 on words split at white space, with sacrebleu's exponential smoothing."""
+
+    lowercase: bool = False
+
+    def get_signature(self) -> str:
+        """Name what the figure depends on."""
+        case = "lc" if self.lowercase else "mixed"
+        return f"case:{case}|eff:no|tok:none|smooth:exp|without sacrebleu"
+
+    def corpus_score(
+        self, hypotheses: Sequence[str], streams: Sequence[Sequence[str | None]]
+    ) -> _Score:
+        """Score hypotheses against the n-th references of all, for each n (see `_streams`)."""
+        matches, totals = [0] * ORDER, [0] * ORDER
+        said_words = wanted_words = 0
+        for text, *references in zip(hypotheses, *streams, strict=True):
+            said = self._words(text or "")
+            wanted = [self._words(each) for each in references if each is not None]
+            said_words += len(said)
+            wanted_words += min((abs(len(each) - len(said)), len(each)) for each in wanted)[1]
+            for n in range(1, ORDER + 1):
+                counts = _ngrams(said, n)
+                most: Counter[tuple[str, ...]] = Counter()
+                for each in wanted:
+                    most |= _ngrams(each, n)
+                matches[n - 1] += (counts & most).total()
+                totals[n - 1] += counts.total()
+        return _Score(_bleu(matches, totals, said_words, wanted_words), said_words, wanted_words)
+
+    def _words(self, text: str) -> list[str]:
+        return (text.lower() if self.lowercase else text).split()
+
+
+def _bleu(matches: Sequence[int], totals: Sequence[int], said: int, wanted: int) -> float:
+    """BLEU, 0 to 100, from the counts of n-grams; the k-th zero count becomes 1/2ᵏ."""
+    if not all(totals) or not any(matches):
+        return 0.0
+    logs, zeros = 0.0, 0
+    for matched, total in zip(matches, totals, strict=True):
+        zeros += not matched
+        logs += math.log((matched or 0.5**zeros) / total)
+    return 100 * math.exp(min(0.0, 1 - wanted / said) + logs / len(matches))
+
+
+def _own_metrics() -> tuple[Any, Any]:
+    return _WordBleu(), _WordBleu(lowercase=True)
 
 
 def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:

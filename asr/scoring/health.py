@@ -1,14 +1,15 @@
-"""Is the attention in good health? Answered from its weights alone, for any model.
+"""Attention health, measured from the weights alone, for any model.
 
-Positions and jumps are counted in annotations. The numbers in capitals were chosen for speech with
-one annotation every 80 ms, where a character takes about one annotation.
+Positions and jumps are counted in annotations. `SPEECH` has the thresholds for speech with one
+annotation every 80 ms, about one for a character; `TRANSLATION` those for weights between words.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -25,8 +26,7 @@ UNCOVERED: Final = 0.1  # share of its fair part of the weight below which an an
 FLAT: Final = 0.6  # normalised entropy above which attention may not have formed
 STUCK: Final = 0.3  # share of all weight at one end that is too much
 ORDERED: Final = 0.7  # share of steps, and correlation, below which there is no order
-TOO_MUCH: Final = 0.1  # share skipped or repeated, or drift, that is too much
-BLURRED: Final = 8.0  # annotations a step spreads over that are too many
+TOO_MUCH: Final = 0.1  # share skipped or repeated that is too much
 
 LENGTHS: Final = (62, 125, 188, 250, 375)  # annotations: 5, 10, 15, 20 and 30 seconds
 
@@ -50,45 +50,94 @@ class Health(NamedTuple):
     repeated: float  # share of steps that read again more than GONE_BACK annotations behind
 
 
-WORTH_SAYING: Final = 0.1  # share of the utterances from which on a finding is one of the corpus
-_UNTABLED: Final = ("steps", "annotations", "travel", "first", "last")  # too much for one line
+WORTH_SAYING: Final = 0.1  # share of the utterances from which a finding is one of the corpus
 
 
 class Finding(enum.Enum):
-    """What can be wrong, each with what to do about it."""
+    """What can be wrong with an alignment, in a few words."""
 
-    UNFORMED = (
-        "attention has not formed: train longer, start with short utterances, add the CTC loss, "
-        "or narrow the diagonal window of the first epochs"
-    )
-    STUCK_FIRST = (
-        "attention stays at the beginning: add location features and the CTC loss, and look "
-        "whether the encoder tells positions apart"
-    )
-    STUCK_LAST = (
-        "attention sits at the end: look whether padding is masked and lengths are right; "
-        "then check that transcripts belong to their audio"
-    )
-    DISORDERED = (
-        "attention is sharp but jumps about: add location features, a diagonal penalty, or a "
-        "window around the previous alignment"
-    )
-    REPEATING = (
-        "attention goes back over what it has read: give it the cumulative weights, search with "
-        "CTC scores or a window, and cut long audio into segments"
-    )
-    SKIPPING = (
-        "attention leaps over annotations: unless they are silence, train on longer utterances, "
-        "search with CTC scores, and cut long audio into segments"
-    )
-    DRIFTING = (
-        "attention runs ahead or falls behind: unless the audio has long silences, check that "
-        "transcripts cover their audio, and cut long audio into segments"
-    )
-    BLURRED = (
-        "attention follows but is blurred: train longer, sharpen the softmax, or add an entropy "
-        "penalty"
-    )
+    UNFORMED = "not formed"
+    STUCK_FIRST = "stuck at the beginning"
+    STUCK_LAST = "stuck at the end"
+    DISORDERED = "jumps about"
+    REPEATING = "goes back"
+    SKIPPING = "skips"
+    DRIFTING = "drifts"
+    BLURRED = "blurred"
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """When the attention of a task is in good health, and how the task is described.
+
+    monotone: whether output and input have the same order. travel: least share of the annotations
+        that the mean position covers. drift: largest distance of the mean position from the
+        diagonal, a share of T. width: annotations a step spreads over, at most.
+    what: an alignment, in the plural. unit: of the groups by length. columns: measures to show.
+    advice: finding → what is wrong, and what to do about it.
+    """
+
+    monotone: bool
+    travel: float
+    drift: float
+    width: float
+    what: str
+    unit: str
+    columns: tuple[str, ...]
+    advice: Mapping[Finding, str]
+
+
+SPEECH: Final = Criteria(
+    monotone=True,
+    travel=0.5,
+    drift=0.1,
+    width=8.0,
+    what="utterances",
+    unit="annotations",
+    columns=(
+        "entropy", "peak", "width", "diagonal", "monotone", "correlation", "drift", "skipped",
+        "repeated",
+    ),
+    advice={
+        Finding.UNFORMED: "attention has not formed: train longer, start with short utterances, "
+        "add the CTC loss, or narrow the diagonal window of the first epochs",
+        Finding.STUCK_FIRST: "attention stays at the beginning: add location features and the CTC "
+        "loss, and check that the encoder's annotations differ between positions",
+        Finding.STUCK_LAST: "attention stays at the end: check that padding is masked and lengths "
+        "are right; then check that transcripts belong to their audio",
+        Finding.DISORDERED: "attention is sharp but jumps about: add location features, a diagonal "
+        "penalty, or a window around the previous alignment",
+        Finding.REPEATING: "attention goes back over annotations: use cumulative weights, search "
+        "with CTC scores or a window, and cut long audio into segments",
+        Finding.SKIPPING: "attention skips annotations: unless they are silence, train on longer "
+        "utterances, search with CTC scores, and cut long audio into segments",
+        Finding.DRIFTING: "attention runs ahead or falls behind: unless the audio has long "
+        "silences, check that transcripts cover their audio, and cut long audio into segments",
+        Finding.BLURRED: "attention follows but is blurred: train longer, sharpen the softmax, or "
+        "add an entropy penalty",
+    },
+)  # fmt: skip
+TRANSLATION: Final = Criteria(
+    monotone=False,
+    travel=0.25,
+    drift=0.2,
+    width=4.0,
+    what="sentences",
+    unit="source words",
+    columns=("entropy", "peak", "width", "correlation", "drift", "first", "last"),
+    advice={
+        Finding.UNFORMED: "attention has not formed, its weights are nearly uniform: train longer "
+        "or on more pairs, or start with short sentences (batches.sorted_epochs)",
+        Finding.STUCK_FIRST: "attention stays on the first word: train longer or on more pairs; "
+        "in very short sentences the encoder's states carry the whole sentence anyway",
+        Finding.STUCK_LAST: "attention stays on the end of the sentence: train longer or on more "
+        "pairs; a fixed context always does, and very short sentences need no more",
+        Finding.DRIFTING: "attention runs ahead or falls behind: check that targets translate all "
+        "of their sources, and whether translations stop early",
+        Finding.BLURRED: "attention spreads over too many words: train longer, sharpen the "
+        "softmax, or add an entropy penalty (loss.entropy)",
+    },
+)
 
 
 class Group(NamedTuple):
@@ -101,10 +150,11 @@ class Group(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """What `aggregate` found: all utterances, and the same by number of annotations."""
+    """What `aggregate` found: all utterances, and the same by length."""
 
     total: Group
     by_length: tuple[Group, ...]
+    criteria: Criteria = SPEECH
 
 
 def measure(weights: Tensor, length: int | None = None) -> Health:
@@ -152,91 +202,103 @@ def measure_batch(weights: Tensor, steps: Tensor, lengths: Tensor) -> list[Healt
     return [measure(one[:u], length) for one, u, length in sizes]
 
 
-def diagnose(health: Health, monotone: bool = True) -> tuple[Finding, ...]:
+def diagnose(health: Health, criteria: Criteria = SPEECH) -> tuple[Finding, ...]:
     """Return what is wrong with an alignment, nothing if it is in good health.
 
-    With `monotone` false, as for translation, order and movement are not asked for.
+    Where the criteria are not monotone, as for translation, order and movement do not count.
     """
     ends = STUCK + 1 / health.annotations  # a few annotations leave each end a large part
     if health.first > ends:
         return (Finding.STUCK_FIRST,)
     if health.last > ends:
         return (Finding.STUCK_LAST,)
-    lost = health.correlation < ORDERED or health.travel < 0.5
-    if health.entropy > FLAT and (lost or not monotone):
+    lost = health.correlation < ORDERED or health.travel < criteria.travel
+    if health.entropy > FLAT and lost:
         return (Finding.UNFORMED,)
-    if not monotone:
-        return ()
-    if health.monotone < ORDERED:
+    if criteria.monotone and health.monotone < ORDERED:
         return (Finding.DISORDERED,)
     found = {
-        Finding.REPEATING: health.repeated > TOO_MUCH,
-        Finding.SKIPPING: health.skipped > TOO_MUCH,
-        Finding.DRIFTING: abs(health.drift) > TOO_MUCH,
-        Finding.BLURRED: health.width > BLURRED,
+        Finding.REPEATING: criteria.monotone and health.repeated > TOO_MUCH,
+        Finding.SKIPPING: criteria.monotone and health.skipped > TOO_MUCH,
+        Finding.DRIFTING: abs(health.drift) > criteria.drift,
+        Finding.BLURRED: health.width > criteria.width,
     }
     return tuple(finding for finding, holds in found.items() if holds)
 
 
 def aggregate(
-    healths: Iterable[Health], lengths: Sequence[int] = LENGTHS, monotone: bool = True
+    healths: Iterable[Health],
+    lengths: Sequence[int] = LENGTHS,
+    criteria: Criteria = SPEECH,
+    sizes: Sequence[float] | None = None,
 ) -> Corpus:
-    """Put utterances together, all and by number of annotations (upper ends in `lengths`).
+    """Average utterances, all and in groups of length.
 
-    Raises ValueError when there is no utterance.
+    lengths: the upper ends of the groups. sizes: the length of each utterance; None takes its
+    number of annotations.
+
+    Raises ValueError when there is no utterance, or not one size for each.
     """
     healths = list(healths)
     if not healths:
         raise ValueError("got no utterance; wanted at least one measured alignment")
+    sized = list(zip(sizes or [each.annotations for each in healths], healths, strict=True))
     groups = []
     for low, high in zip((0, *lengths), (*lengths, math.inf), strict=True):
-        inside = [one for one in healths if low < one.annotations <= high]
+        inside = [one for size, one in sized if low < size <= high]
         if inside:
             name = f"over {low}" if math.isinf(high) else f"{low + 1} to {high}"
-            groups.append(_mean(name, inside, monotone))
-    return Corpus(_mean("all", healths, monotone), tuple(groups))
+            groups.append(_mean(name, inside, criteria))
+    return Corpus(_mean("all", healths, criteria), tuple(groups), criteria)
 
 
-def verdict(group: Group) -> str:
-    """Say in words how the attention fares, and what to do where it does not fare well.
+def verdict(group: Group, criteria: Criteria = SPEECH) -> str:
+    """Return in words how good the attention is, and what to do where it is not.
 
-    What troubles less than `WORTH_SAYING` of the utterances says nothing of the model.
+    A finding of less than `WORTH_SAYING` of the utterances does not count against the model.
     """
+    what = criteria.what if group.utterances > 1 else criteria.what.removesuffix("s")
     if not group.findings:
-        return f"attention is in good health in all {group.utterances} utterances"
+        return f"attention is in good health in all {group.utterances} {what}"
     if max(group.findings.values()) < WORTH_SAYING:
-        share = max(group.findings.values())
+        finding, share = next(iter(group.findings.items()))
         return (
-            f"attention is in good health; the most frequent trouble is in {share:.0%} "
-            f"of {group.utterances} utterances"
+            f"attention is in good health; the most frequent finding is {finding.value!r}, in "
+            f"{share:.0%} of {group.utterances} {what}"
         )
     return "\n".join(
-        f"{share:.0%} of {group.utterances} utterances: {finding.value}"
+        f"{share:.0%} of {group.utterances} {what}: {criteria.advice[finding]}"
         for finding, share in group.findings.items()
     )
 
 
+def summary(health: Health, criteria: Criteria = SPEECH) -> str:
+    """Return the health of one alignment in a few words."""
+    return ", ".join(finding.value for finding in diagnose(health, criteria)) or "good"
+
+
 def report(corpus: Corpus) -> str:
     """Return verdict and measures as text for people."""
-    measures = [name for name in Health._fields if name not in _UNTABLED]
+    total, by_length, criteria = corpus
     rows = [
-        (name, utterances, *(getattr(mean, field) for field in measures))
-        for name, utterances, mean, _ in (corpus.total, *corpus.by_length)
+        (name, utterances, *(getattr(mean, field) for field in criteria.columns))
+        for name, utterances, mean, _ in (total, *by_length)
     ]
-    table = text_table(("annotations", "utterances", *measures), rows)
-    return f"{verdict(corpus.total)}\n\n{table}"
+    table = text_table((criteria.unit, criteria.what, *criteria.columns), rows)
+    return f"{verdict(total, criteria)}\n\n{table}"
 
 
 def to_dict(corpus: Corpus) -> dict[str, Any]:
     """Return the measures as plain objects for JSON."""
+    total, by_length, criteria = corpus
 
     def plain(group: Group) -> dict[str, Any]:
         findings = {finding.name.lower(): share for finding, share in group.findings.items()}
-        counted = {"name": group.name, "utterances": group.utterances, "findings": findings}
+        counted = {"name": group.name, criteria.what: group.utterances, "findings": findings}
         return counted | {"mean": group.mean._asdict()}
 
-    by_length = [plain(group) for group in corpus.by_length]
-    return {"verdict": verdict(corpus.total), "total": plain(corpus.total), "by_length": by_length}
+    groups = [plain(group) for group in by_length]
+    return {"verdict": verdict(total, criteria), "total": plain(total), "by_length": groups}
 
 
 def _share(holds: Tensor) -> float:
@@ -272,11 +334,11 @@ def _repeated(expected: Tensor) -> float:
     return _share(smooth.cummax(0).values - smooth > GONE_BACK)
 
 
-def _mean(name: str, healths: Sequence[Health], monotone: bool) -> Group:
+def _mean(name: str, healths: Sequence[Health], criteria: Criteria) -> Group:
     values = torch.tensor(healths, dtype=torch.float64)  # (utterances, measures)
     weighted = (values * values[:, :1]).sum(0) / values[:, 0].sum()
     weighted[:2] = values[:, :2].mean(0)
-    found = [finding for one in healths for finding in diagnose(one, monotone)]
+    found = [finding for one in healths for finding in diagnose(one, criteria)]
     shares = {finding: found.count(finding) / len(healths) for finding in Finding}
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     present = {finding: share for finding, share in ranked if share}

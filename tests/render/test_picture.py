@@ -31,7 +31,7 @@ inches = st.floats(0, 9)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """Figures, in place of files."""
     figures: list[Figure] = []
-    monkeypatch.setattr(picture, "_save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(picture, "save", lambda figure, path: figures.append(figure))
     return figures
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from asr.scoring.health import (
+    TRANSLATION,
     Finding,
     Health,
     aggregate,
@@ -141,8 +142,8 @@ def test_what_is_no_alignment_is_refused(wrong: Tensor) -> None:
 
 
 def test_translation_may_reorder_but_not_scatter() -> None:
-    assert diagnose(measure(SHUFFLED), monotone=False) == ()
-    assert diagnose(measure(UNIFORM), monotone=False) == (Finding.UNFORMED,)
+    assert diagnose(measure(SHUFFLED), TRANSLATION) == ()
+    assert diagnose(measure(UNIFORM), TRANSLATION) == (Finding.UNFORMED,)
 
 
 def test_corpus_counts_who_suffers_and_where() -> None:
