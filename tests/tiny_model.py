@@ -9,9 +9,9 @@ from asr.models.folder import save_folder
 from asr.models.seq2seq import build_speech_model
 from asr.models.settings import (
     AcousticSettings,
-    AttentionSettings,
     CTCSettings,
     DecoderSettings,
+    SpeechAttentionSettings,
     SpeechSettings,
 )
 from asr.tables import to_table
@@ -22,7 +22,7 @@ def write_tiny_model(folder: Path, ctc: bool = True, silence_mask: bool = False)
     """Write a speech model that babbles, and return its folder."""
     settings = SpeechSettings(
         encoder=AcousticSettings(channels=4, state_size=12, layers=2),
-        attention=AttentionSettings(size=8, location_features=2, silence_mask=silence_mask),
+        attention=SpeechAttentionSettings(size=8, location_features=2, silence_mask=silence_mask),
         decoder=DecoderSettings(embedding_size=8, state_size=12, readout_size=8),
         ctc=CTCSettings(subframes=2 if ctc else 0),
     )

@@ -78,7 +78,7 @@ TRAINING = TrainingSettings(
     device="cpu",
 )
 BATCH = 128  # lists
-LOSS = LossSettings(ctc=0.0, label_smoothing=0.0)
+LOSS = LossSettings(label_smoothing=0.0)
 
 
 class ToyTask:

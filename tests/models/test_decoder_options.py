@@ -336,17 +336,17 @@ def test_autocast_keeps_the_state_in_full(attend):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cell": "rnn"}, "decoder.cell 'rnn' is not one of: gru, lstm"),
-        ({"layers": 0}, "decoder.layers must be at least 1, got 0"),
-        ({"attend": "never"}, "decoder.attend 'never' is not one of: before, between, after"),
-        ({"initial": "first"}, "decoder.initial 'first' is not one of: last_backward, mean, zero"),
-        ({"readout": "relu"}, "decoder.readout 'relu' is not one of: maxout, tanh"),
+        ({"cell": "rnn"}, "cell 'rnn' is not one of: gru, lstm"),
+        ({"layers": 0}, "layers must be from 1 to 64, got 0"),
+        ({"attend": "never"}, "attend 'never' is not one of: before, between, after"),
+        ({"initial": "first"}, "initial 'first' is not one of: last_backward, mean, zero"),
+        ({"readout": "relu"}, "readout 'relu' is not one of: maxout, tanh"),
         ({"attend": "after", "readout_context": False}, "decoder.readout_context must be true"),
         ({"tied": True, "embedding_size": 3}, "decoder.tied wants .* got 4 and 3"),
     ],
 )
 def test_what_makes_no_decoder_is_refused_in_a_line(options, message):
-    settings = DecoderSettings(**{**SIZES, **options})
     with pytest.raises(UserError, match=message) as error:
+        settings = DecoderSettings(**{**SIZES, **options})
         Decoder(AdditiveAttention(STATE, ANNOTATION, 7), 9, ANNOTATION, settings)
     assert "\n" not in str(error.value)

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from asr.errors import UserError
-from asr.render import picture
+from asr.render import picture, spectrogram
 from asr.render.picture import draw_alignment, draw_heat_map, draw_weights
 from asr.render.places import MOST_CHARACTERS, assign_lanes, move_apart, row_labels
 from asr.results import Span
@@ -103,7 +103,7 @@ def test_nothing_said_and_nothing_heard(drawn: list[Figure]) -> None:
         FigureCanvasAgg(figure).draw()
     assert {figure.axes[-2].images[0].get_clim() for figure in drawn} == {(0, 1)}
     silence = drawn[1].axes[0].images[0].get_array()
-    assert silence is not None and silence.max() < -picture.DECIBELS  # black, not the loudest
+    assert silence is not None and silence.max() < -spectrogram.DECIBELS  # black, not the loudest
 
 
 @pytest.mark.parametrize("name", ["x.png", "x.svg", "x.PDF"])

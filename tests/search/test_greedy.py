@@ -104,7 +104,7 @@ def test_no_utterances_give_no_texts(toys):
 @pytest.mark.parametrize("wrong", [[3], [[3, 3]], [3, -1]])
 def test_wrong_limits_are_refused(toys, wrong):
     with pytest.raises(ValueError, match="limits"):
-        greedy(toys.TableDecoder(), toys.table_memory(2, 4, 2), torch.tensor(wrong))
+        greedy(toys.bound(toys.TableDecoder(), toys.table_memory(2, 4, 2)), np.array(wrong))
 
 
 def test_ctc_greedy_joins_repeats_and_drops_blanks():

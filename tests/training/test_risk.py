@@ -16,7 +16,7 @@ from asr.models.settings import AttentionSettings, DecoderSettings, TextualSetti
 from asr.models.settings import TranslationSettings as Sizes
 from asr.search.hypothesis import Hypothesis
 from asr.text.vocabulary import EOS
-from asr.training.config import LossSettings
+from asr.training.config import TranslationLossSettings
 from asr.training.losses.risk import expected_errors, weigh
 
 BEAM = 3
@@ -133,10 +133,10 @@ def test_translation_counts_the_bleu_that_is_missed(tmp_path):
     ("settings", "message"),
     [
         ({"risk": 0.5, "consistency": 1.0}, "do not go together"),
-        ({"risk": 1.5}, "between 0 and 1 .* got 1.5 and 4"),
-        ({"risk": 0.5, "risk_beam": 1}, "at least 2"),
+        ({"risk": 1.5}, "risk must .*got 1.5"),
+        ({"risk": 0.5, "risk_beam": 1}, "risk_beam must .*at least 2|risk_beam must be from 2"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):
     with pytest.raises(UserError, match=message):
-        LossSettings(**settings)
+        TranslationLossSettings(**settings)

@@ -144,7 +144,11 @@ def test_options_train(tones, tmp_path, options):
 
 def test_the_risk_of_speech_counts_wrong_characters(tones, monkeypatch):
     task = SpeechTask(
-        load_config(CONFIG, [*TINY, "loss.risk=0.5", "loss.diagonality=0"]), tones, CONFIG.parent
+        load_config(
+            CONFIG, [*TINY, "loss.risk=0.5", "loss.diagonality=0", "loss.diagonality_steps=0"]
+        ),
+        tones,
+        CONFIG.parent,
     )
     batch = task.make(0, 0, task.plan(0)[0])
     place = int(batch.token_lengths.argmax())
@@ -282,7 +286,7 @@ def test_vocal_tracts_are_drawn_for_each_utterance_and_in_training_alone(tones):
 
 @pytest.mark.parametrize("lengths", ["[1.1, 0.9]", "[0.9]", "[0.1, 1.0]", "[1.0, 2.0]"])
 def test_vocal_tracts_that_nobody_has_are_refused(lengths):
-    with pytest.raises(UserError, match=r"tract_lengths .*wanted shortest and longest"):
+    with pytest.raises(UserError, match=r"tract_lengths"):
         load_config(CONFIG, [f"augment.tract_lengths={lengths}"])
 
 
@@ -299,6 +303,7 @@ def test_every_librispeech_recipe_trains_when_made_small(recipe, tones, tmp_path
         "data.dev_ids=",
         "data.dev_most=2",
         "data.noise=",
+        "augment.noise_share=0.0",
         "augment.room_share=0.0",
         "batches.size=12.0",
         "training.processes=1",

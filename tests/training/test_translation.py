@@ -51,7 +51,7 @@ def config(**data: Any) -> TranslationConfig:
             "decoder": {"embedding_size": 16, "state_size": 32, "readout_size": 16, "dropout": 0.0},
         },
         "batches": {"size": 1000.0},
-        "loss": {"ctc": 0.0, "label_smoothing": 0.0},
+        "loss": {"label_smoothing": 0.0},
         "training": {"precision": "fp32", "device": "cpu"},
     }
     made = config_from_table(table)

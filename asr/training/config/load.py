@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from asr.errors import UserError
+from asr.models.settings import AttentionSettings, SpeechAttentionSettings
 from asr.tables import UnknownSetting, from_table, refuse_unread, type_hints
 from asr.training.config.language import LanguageConfig
 from asr.training.config.speech import SpeechConfig
@@ -40,8 +41,11 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         raise UserError(f"{path}: cannot read the config: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not a TOML file: {error}") from error
+    kind = _attention_kind(table)
     for override in overrides:
         _override(table, override)
+    if overrides and _attention_kind(table) != kind:
+        _drop_unread_attention(table, overrides)
     return config_from_table(table)
 
 
@@ -71,6 +75,29 @@ def keys(kind: type[Any], where: str = "") -> Iterator[str]:
         yield where + name
         if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
             yield from keys(hint, f"{where}{name}.")
+
+
+def _attention_kind(table: Mapping[str, Any]) -> object:
+    model = table.get("model", {})
+    attention = model.get("attention", {}) if isinstance(model, dict) else {}
+    return attention.get("kind") if isinstance(attention, dict) else None
+
+
+def _drop_unread_attention(table: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Drop the file's keys for another attention kind, once an override has changed the kind.
+
+    Keys that an override sets stay, so that one that is not read is still refused.
+    """
+    own = {each.partition("=")[0].strip().rpartition(".")[2] for each in overrides}
+    attention = table["model"]["attention"]
+    task = table.get("task", "speech")
+    settings = SpeechAttentionSettings if task == "speech" else AttentionSettings
+    try:
+        unread = {each.name for each in from_table(settings, attention).unread()}
+    except UserError:
+        return  # a wrong key or value, which is reported with its full name
+    for name in unread - own:
+        attention.pop(name, None)
 
 
 def _override(table: dict[str, Any], override: str) -> None:
