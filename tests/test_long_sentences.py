@@ -15,18 +15,18 @@ RECIPE = Path(__file__).parents[1] / "recipes" / "long_sentences"
 def load(name: str):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(RECIPE))
-        sys.modules.pop("prepare", None)
+        sys.modules.pop("sentences", None)
         return importlib.import_module(name)
 
 
-prepare = load("prepare")
+sentences = load("sentences")
 
 
 def test_a_sentence_is_its_clauses_word_by_word_in_another_order() -> None:
-    source, target = prepare.sentence(3, np.random.default_rng(1))
+    source, target = sentences.sentence(3, np.random.default_rng(1))
     words, moved = source.split(), target.split()
     assert len(words) == len(moved) == 6 * 3 - 1
-    lexicon = {k: v for each in (*prepare.ORDER, prepare.JOINED) for k, v in each.items()}
+    lexicon = {k: v for each in (*sentences.ORDER, sentences.JOINED) for k, v in each.items()}
     for start in (0, 6, 12):
         clause = words[start : start + 5]
         assert moved[start : start + 5] == [lexicon[clause[i]] for i in (4, 3, 0, 2, 1)]
@@ -36,13 +36,13 @@ def test_a_sentence_is_its_clauses_word_by_word_in_another_order() -> None:
 
 def test_files_follow_from_the_seed_and_share_no_sentence(tmp_path: Path) -> None:
     for folder, seed in (("a", 0), ("b", 0), ("c", 1)):
-        prepare.prepare(tmp_path / folder, train=50, test=20, seed=seed)
+        sentences.prepare(tmp_path / folder, train=50, test=20, seed=seed)
     names = ("train.tsv", "dev.tsv", "test.tsv")
     texts = {f: [(tmp_path / f / n).read_text("utf-8") for n in names] for f in "abc"}
     assert texts["a"] == texts["b"] != texts["c"]
     read = [[pair.source for pair in read_pairs(tmp_path / "a" / name)] for name in names]
-    assert [len(each) for each in read] == [50, prepare.DEV, 20]
-    assert len({source for each in read for source in each}) == 70 + prepare.DEV
+    assert [len(each) for each in read] == [50, sentences.DEV, 20]
+    assert len({source for each in read for source in each}) == 70 + sentences.DEV
     sizes = [len(source.split()) for source in read[0]]
     assert sorted(set(sizes)) == list(range(5, 60, 6)) and sizes.count(5) == sizes.count(59)
 

@@ -47,7 +47,7 @@ class TranslationOptions(NamedTuple):
         return {
             name: each
             for name, each in every.items()
-            if name != "beam" and each not in (None, False)
+            if name != "beam" and each is not None and each is not False
         }
 
 

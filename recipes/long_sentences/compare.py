@@ -2,7 +2,7 @@
 
     python recipes/long_sentences/compare.py RUNS
 
-prepares the pairs in RUNS/data (prepare.py), trains long_sentences.toml once for each attention
+prepares the pairs in RUNS/data (sentences.py), trains long_sentences.toml once for each attention
 kind and seed, translates the test sentences, and writes RUNS/lengths.md and RUNS/lengths.png.
 Finished runs are not trained again.
 
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from prepare import prepare
+from sentences import prepare
 
 from asr.attention import KINDS
 from asr.commands.options import count

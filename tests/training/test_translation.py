@@ -158,7 +158,8 @@ def test_exchanged_pairs_are_added_but_none_that_is_asked(tmp_path: Path) -> Non
     (tmp_path / "recipe/test.txt").write_text("See you Friday!\n")
     (tmp_path / "days.tsv").write_text("See you Monday.\tÀ lundi.\nI left.\tJe pars.\n" * 40)
     days = {"train": "days.tsv", "test_list": "test.txt", "exchange": "days.tsv"}
-    plain = task(tmp_path, **days, subwords=24)
+    without = {name: value for name, value in days.items() if name != "exchange"}
+    plain = task(tmp_path, **without, subwords=24)
     made = task(tmp_path, **days, subwords=24, exchanged=0.5)
     added = made.data.pairs[80:]
     assert set(added) == {("See you Sunday.", "À dimanche.")} and 10 < len(added) < 30
@@ -264,7 +265,7 @@ def test_each_side_may_have_its_own_subwords(tmp_path: Path) -> None:
     made = task(tmp_path, subwords=30, subword_kind="bpe", joint=False)
     assert made.source != made.target
     assert made.target.decode(made.data.examples[0].target) == "Va !"
-    with pytest.raises(UserError, match="got 'words', wanted unigram or bpe"):
+    with pytest.raises(UserError, match="'words' is not one of: unigram, bpe"):
         task(tmp_path, subwords=30, subword_kind="words")
 
 
@@ -279,7 +280,7 @@ def test_chance_subwords_follow_from_seed_epoch_and_position(tmp_path: Path) -> 
     tokens = {tuple(made.make(epoch, 0, [3]).source[0].tolist()) for epoch in range(8)}
     assert len(tokens) > 3
     assert {made.source.decode(each) for each in tokens} == {"I'm home."}
-    with pytest.raises(UserError, match="needs subwords"):
+    with pytest.raises(UserError, match="not read with words"):
         task(tmp_path, subword_dropout=0.1)
 
 

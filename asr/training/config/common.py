@@ -76,7 +76,7 @@ class TrainingSettings(Settings):
     """The training loop: AdamW; the learning rate warms up, stays, and falls linearly to 0."""
 
     steps: int = setting(10_000, "Optimiser steps.", least=1)
-    rate: float = setting(1e-3, "Highest learning rate.", above=0, most=100)
+    rate: float = setting(1e-3, "Highest learning rate.", least=0, most=100)
     warmup_steps: int = setting(500, "Steps over which the learning rate rises from 0.", least=0)
     decay_share: float = share(0.3, "Last share of the steps, in which the learning rate falls.")
     weight_decay: float = setting(0.01, "Weight decay of AdamW.", least=0, most=100)

@@ -1,6 +1,6 @@
 """Write sentence pairs of 5 to 59 words, English to French, made by a grammar of clauses.
 
-    python recipes/long_sentences/prepare.py FOLDER [--train 12000] [--test 1000] [--seed 0]
+    python recipes/long_sentences/sentences.py FOLDER [--train 12000] [--test 1000] [--seed 0]
 
 makes FOLDER/train.tsv, dev.tsv and test.tsv, with no sentence in two of them. Each sentence has
 1 to 10 clauses of five words, joined by one word each:
