@@ -84,6 +84,11 @@ def copy_folder(source: Path, target: Path, bits: int) -> None:
     folder = read_folder(source)
     state = read_weights(source / WEIGHTS)
     save_folder(target, folder.task, folder.model, folder.vocabularies, state, folder.notes, bits)
+    copy_companions(source, target)
+
+
+def copy_companions(source: Path, target: Path) -> None:
+    """Copy the language models and the boundary model of a model folder to another one."""
     if target.samefile(source):
         return
     ngrams = source / LANGUAGE_MODEL

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from asr.errors import UserError
-from asr.models.folder import WEIGHTS
+from asr.models.folder import WEIGHTS, copy_companions
 from asr.tables import to_table
 from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
 from asr.training.distributed import rank, run_in_processes
@@ -65,6 +65,8 @@ def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> 
     progress = train(task, config.training, folder, config.seed)
     if rank() == 0:
         _finish(task, progress, folder)
+        if config.training.start_from:
+            copy_companions(Path(config.training.start_from), folder / "model")
 
 
 def _make_task(config: Config, data: Path, config_folder: Path) -> Task:

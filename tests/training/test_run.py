@@ -197,6 +197,7 @@ def test_tones_are_learnt(tones, tmp_path):
 def test_a_run_can_start_from_a_model(tones, tmp_path):
     run(CONFIG, tmp_path / "first", tones, [*TINY, "training.steps=8"])
     model = tmp_path / "first" / "model"
+    (model / "words.npz").write_bytes(b"language models travel with their model")
     still = ["training.steps=4", "training.rate=0.0", "training.average=0.0"]
     plan = [*TINY, *still, f"training.start_from={model}"]
     run(CONFIG, tmp_path / "second", tones, [*plan, "seed=5"])
@@ -205,6 +206,7 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
     # Its weights, and what its features were scaled by, although this seed measures others.
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
+    assert (tmp_path / "second" / "model" / "words.npz").read_bytes().startswith(b"language models")
 
     with pytest.raises(UserError, match="do not fit"):
         run(CONFIG, tmp_path / "third", tones, [*plan, "model.encoder.state_size=10"])
