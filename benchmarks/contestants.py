@@ -91,7 +91,8 @@ def _ours(job: Job, precision: str) -> Translator:
     def decode(sentences: list[Ids], beam: int, length: int) -> list[int]:
         model.eval()
         model.decoder.output.bias[EOS] = -1e9  # training is over
-        memory = model.decoder.prepare(model.encoder.annotate([[*each, EOS] for each in sentences]))
+        padded = map(torch.from_numpy, pad_tokens([[*each, EOS] for each in sentences]))
+        memory = model.decoder.prepare(model.encoder(*padded))
         decoder, limits = TorchDecoder(model.decoder, memory), np.full(len(sentences), length)
         if beam == 1:
             return [len(each.tokens) for each in greedy(decoder, limits, guard)]

@@ -13,6 +13,7 @@ import torch
 
 from asr.alignment.links import chain, merge_words
 from asr.corpora.batching import batch_by_length
+from asr.corpora.collate import pad_tokens
 from asr.corpora.pairs import tidy, tokenise
 from asr.errors import UserError
 from asr.inference.options import TranslationOptions
@@ -150,7 +151,9 @@ class Translator:
 
     @torch.no_grad()
     def _search(self, sentences: Sequence[Sequence[int]], search: BeamSettings) -> list[Hypothesis]:
-        annotations = [model.encoder.annotate(sentences) for model in self.models]
+        device = next(self.models[0].parameters()).device
+        tokens, lengths = (torch.from_numpy(each).to(device) for each in pad_tokens(sentences))
+        annotations = [model.encoder(tokens, lengths) for model in self.models]
         members = [
             TorchDecoder(model.decoder, model.decoder.prepare(each))
             for model, each in zip(self.models, annotations, strict=True)

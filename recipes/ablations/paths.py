@@ -140,7 +140,8 @@ class ToyTask:
 
     def _test(self, examples: Sequence[Example]) -> dict[str, float]:
         decoder = self.model.decoder
-        memory = decoder.prepare(self.model.encoder.annotate([each.source for each in examples]))
+        padded = map(torch.from_numpy, pad_tokens([each.source for each in examples]))
+        memory = decoder.prepare(self.model.encoder(*padded))
         limits = most_target_tokens(memory.mask.sum(1)).cpu().numpy()
         # No guard against repetition: what is scored is the decoder alone.
         found = greedy(TorchDecoder(decoder, memory), limits, guard=None)

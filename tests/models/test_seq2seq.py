@@ -27,7 +27,7 @@ SETTINGS = TranslationSettings(
     attention=AttentionSettings(size=5),
     decoder=DecoderSettings(embedding_size=6, state_size=7, readout_size=6),
 )
-SENTENCES = [[4, 5, 1], [6, 1]]
+SENTENCES = torch.tensor([[4, 5, 1], [6, 1, 0]]), torch.tensor([3, 2])
 TOKENS = torch.tensor([[1, 4, 3], [1, 7, 2]])
 
 
@@ -39,7 +39,7 @@ def make(seed: int = 0, joint: bool = True, **decoder: Any) -> TranslationModel:
 
 
 def logits(model: TranslationModel) -> torch.Tensor:
-    memory = model.decoder.prepare(model.encoder.annotate(SENTENCES))
+    memory = model.decoder.prepare(model.encoder(*SENTENCES))
     return model.decoder(TOKENS, memory).logits
 
 
@@ -60,11 +60,11 @@ def test_source_target_and_output_share_one_tensor() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_shared_tensor_is_read_wherever_it_is_shared(tied: bool) -> None:
     model = make(tied=tied)
-    annotations = model.encoder.annotate(SENTENCES).values
+    annotations = model.encoder(*SENTENCES).values
     readout = torch.randn(1, 1, 6)
     before = model.decoder.output(readout)
     model.decoder.embedding.weight.mul_(2)
-    assert not torch.equal(model.encoder.annotate(SENTENCES).values, annotations)
+    assert not torch.equal(model.encoder(*SENTENCES).values, annotations)
     assert torch.equal(model.decoder.output(readout), before) != tied
 
 

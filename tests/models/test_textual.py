@@ -1,11 +1,14 @@
 """An annotation depends on its whole sentence, from both sides, and on nothing else."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from asr.attention.contract import Annotations
+from asr.corpora.collate import pad_tokens
 from asr.errors import UserError
 from asr.models.dropout import Dropout
 from asr.models.encoders.recurrent import reversal
@@ -29,6 +32,10 @@ def make(**options: Any) -> TextualEncoder:
     return TextualEncoder(10, embedding_size=6, state_size=5, **options).eval()
 
 
+def annotate(encoder: TextualEncoder, sentences: Sequence[Sequence[int]]) -> Annotations:
+    return encoder(*map(torch.from_numpy, pad_tokens(sentences)))
+
+
 @pytest.fixture(params=STACKS, ids=str)
 def encoder(request: pytest.FixtureRequest) -> TextualEncoder:
     return make(**request.param)
@@ -36,10 +43,10 @@ def encoder(request: pytest.FixtureRequest) -> TextualEncoder:
 
 @torch.no_grad()
 def test_a_sentence_in_a_batch_is_annotated_as_alone(encoder: TextualEncoder) -> None:
-    together = encoder.annotate(SENTENCES)
+    together = annotate(encoder, SENTENCES)
     assert together.values.shape == (4, 7, encoder.size)
     for row, sentence in enumerate(SENTENCES):
-        alone = encoder.annotate([sentence])
+        alone = annotate(encoder, [sentence])
         assert together.mask[row].tolist() == [i < len(sentence) for i in range(7)]
         torch.testing.assert_close(together.values[row, : len(sentence)], alone.values[0])
         assert not together.values[row, len(sentence) :].any()
@@ -57,20 +64,20 @@ def test_what_the_padding_holds_does_not_matter(encoder: TextualEncoder) -> None
 def test_each_half_reads_in_its_own_direction() -> None:
     torch.manual_seed(0)
     encoder = TextualEncoder(10, embedding_size=6, state_size=5).eval()
-    sentence, other_end = encoder.annotate([[4, 5, 6], [4, 5, 7]]).values
+    sentence, other_end = annotate(encoder, [[4, 5, 6], [4, 5, 7]]).values
     assert torch.equal(sentence[:2, :5], other_end[:2, :5])  # forwards, has not seen the end
     assert (sentence[:2, 5:] != other_end[:2, 5:]).all()  # backwards, has
 
 
 def test_training_reaches_every_parameter(encoder: TextualEncoder) -> None:
-    encoder.train().annotate(SENTENCES).values.square().sum().backward()
+    annotate(encoder.train(), SENTENCES).values.square().sum().backward()
     for name, each in encoder.named_parameters():
         assert each.grad is not None and each.grad.any(), name
 
 
 @torch.no_grad()
 def test_every_annotation_knows_the_whole_sentence_and_its_order(encoder: TextualEncoder) -> None:
-    values = encoder.annotate([[4, 5, 6, 7], [4, 5, 6, 8], [9, 5, 6, 7], [4, 6, 5, 7]]).values
+    values = annotate(encoder, [[4, 5, 6, 7], [4, 5, 6, 8], [9, 5, 6, 7], [4, 6, 5, 7]]).values
     for other in values[1:]:
         assert ((values[0] - other).abs().amax(1) > 1e-6).all()
 
@@ -78,7 +85,7 @@ def test_every_annotation_knows_the_whole_sentence_and_its_order(encoder: Textua
 @torch.no_grad()
 def test_positions_tell_places_apart_and_are_added_where_nothing_has_read_the_order() -> None:
     same = [[3, 3, 3, 3]]
-    assert make(layers=0, attention_layers=1, heads=2).annotate(same).values[0].std(0).min() > 1e-4
+    assert annotate(make(layers=0, attention_layers=1, heads=2), same).values[0].std(0).min() > 1e-4
     places = add_positions(torch.zeros(1, 50, 8))[0]
     assert torch.cdist(places, places).fill_diagonal_(1).min() > 0.1
     torch.testing.assert_close(places.square().sum(1), torch.full((50,), 4.0))  # sin² + cos²

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from asr.corpora.collate import pad_tokens
 from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import (
     AttentionSettings,
@@ -35,7 +36,8 @@ def model(seed: int, state_size: int = 12) -> TranslationModel:
 
 
 def bound(model: TranslationModel) -> TorchDecoder:
-    return TorchDecoder(model.decoder, model.decoder.prepare(model.encoder.annotate(SENTENCES)))
+    padded = map(torch.from_numpy, pad_tokens(SENTENCES))
+    return TorchDecoder(model.decoder, model.decoder.prepare(model.encoder(*padded)))
 
 
 @pytest.mark.parametrize("members", [1, 3])

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from asr.attention.contract import Annotations
 from asr.errors import UserError
@@ -119,15 +115,6 @@ class TextualEncoder(nn.Module):
         for layer in self.rest:
             hidden = hidden + layer(self.dropout(hidden), order)
         return hidden
-
-    def annotate(self, sentences: Sequence[Sequence[int]]) -> Annotations:
-        """Annotate sentences of any lengths, each at least one token: pads them to (B, T)."""
-        device = self._table[0].weight.device
-        rows = [torch.tensor(each, dtype=torch.long) for each in sentences]
-        lengths = torch.tensor([len(each) for each in rows], device=device)
-        annotations = self(pad_sequence(rows, batch_first=True).to(device), lengths)
-        assert isinstance(annotations, Annotations)
-        return annotations
 
 
 def most_target_tokens(lengths: Tensor) -> Tensor:

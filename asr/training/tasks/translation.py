@@ -11,7 +11,7 @@ import torch
 from asr.alignment.links import merge_words
 from asr.attention.contract import Memory
 from asr.attention.penalties import entropy
-from asr.corpora.collate import unpad
+from asr.corpora.collate import pad_tokens, unpad
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.seq2seq import build_translation_model
@@ -139,8 +139,9 @@ class TranslationTask:
         found: list[Hypothesis] = []
         sentences = [self.data.encode_source(source) for source in sources]
         for start in range(0, len(sentences), VALIDATION_SENTENCES):
-            some = sentences[start : start + VALIDATION_SENTENCES]
-            annotations = self.model.encoder.annotate(some)
+            some = pad_tokens(sentences[start : start + VALIDATION_SENTENCES])
+            tokens, lengths = (torch.from_numpy(each).to(self.device) for each in some)
+            annotations = self.model.encoder(tokens, lengths)
             memory = self.model.decoder.prepare(annotations)
             limits = most_target_tokens(annotations.mask.sum(1)).cpu().numpy()
             found += greedy(TorchDecoder(self.model.decoder, memory), limits)
