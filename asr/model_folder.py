@@ -32,7 +32,8 @@ class ModelFolder:
     """The content of a model folder, but for the weights.
 
     task: "speech", "translation" or "language". model: the table of its settings.
-    notes: the training's record (data, steps, figures).
+    notes: the training's record (data, steps, figures). decoding: the model's own defaults of the
+    search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
     """
 
     path: Path
@@ -40,6 +41,7 @@ class ModelFolder:
     model: dict[str, Any]
     notes: dict[str, Any]
     vocabularies: dict[str, str]
+    decoding: dict[str, Any]
 
 
 def read_folder(path: Path, task: str | None = None) -> ModelFolder:
@@ -57,7 +59,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
             name: (path / f"{Path(name).name}.json").read_text("utf-8")
             for name in config["vocabularies"]
         }
-        model, notes = config["model"], config["notes"]
+        model, notes, decoding = config["model"], config["notes"], config.get("decoding", {})
     except OSError as error:
         raise UserError(
             f"{path}: not a model folder ({error.strerror}: {error.filename})"
@@ -68,7 +70,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         raise UserError(f"{path}: format {number}, but this version reads format {FORMAT}")
     if task is not None and found != task:
         raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
-    return ModelFolder(path, found, model, notes, vocabularies)
+    return ModelFolder(path, found, model, notes, vocabularies, decoding)
 
 
 def read_arrays(file: Path) -> dict[str, Array]:

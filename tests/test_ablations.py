@@ -24,10 +24,10 @@ from asr.audio.speech import speech_mask
 from asr.corpora.manifest import Utterance, read_manifest, write_manifest
 from asr.corpora.pairs import Pair
 from asr.errors import UserError
-from asr.inference.decoding import LoadedModel
+from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece, whole
 from asr.inference.translator import SHIPPED, Translator
-from asr.models.seq2seq import build_translation_model
+from asr.models.translation import build_translation_model
 from asr.results import Segment, Span
 from asr.tables import to_table
 from asr.text.vocabulary import EOS

@@ -19,8 +19,8 @@ from attention_contract import (
 
 from asr.attention import KINDS, Window, contract
 from asr.attention.normalizers import NORMALIZERS
-from asr.models.seq2seq import build_translation_model
 from asr.models.settings import TranslationSettings
+from asr.models.translation import build_translation_model
 from asr.tables import from_table
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")

@@ -27,7 +27,7 @@ ALLOWED = {
     "asr.attention": set(),
     "asr.audio": {"asr.errors"},
     "asr.text": {"asr.errors"},
-    "asr.models": {"asr.attention", *BASE},
+    "asr.models": {"asr.attention", "asr.audio", *BASE},
     "asr.lm": SEARCH | TEXT | BASE,
     "asr.search": TEXT | BASE,
     "asr.runtime": MODELS | SEARCH | TEXT | BASE,

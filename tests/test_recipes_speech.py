@@ -17,7 +17,8 @@ from asr.audio.read import read
 from asr.corpora.manifest import read_manifest, require_clean
 from asr.corpora.word_times import Timed
 from asr.errors import UserError
-from asr.inference.decoding import LoadedModel
+from asr.inference.decoding import force
+from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import whole
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.lm.lookahead import WordModel
@@ -252,15 +253,15 @@ def test_boundaries_are_looked_for_around_the_times_of_the_recogniser(tmp_path):
     times = [Timed(speech.text.split()[at], 1.0, 1.5)]
     found = BOUNDARIES["examples_of"](loaded, speech.audio, speech.text, times)
     piece = whole(read(speech.audio))
-    rough = loaded.force(piece, loaded.vocabulary.encode(speech.text)).words[at]
+    rough = force(loaded, piece, loaded.vocabulary.encode(speech.text)).words[at]
     places = torch.tensor([round(100 * rough.start), round(100 * rough.end)])
     assert found.true.tolist() == (torch.tensor([100, 150]) - places).tolist()
     assert found.is_end.tolist() == [False, True]
     samples = torch.from_numpy(piece.samples)[None]
-    features, frames = loaded.features(samples, torch.tensor([samples.shape[1]]))
+    features, frames = loaded.model.features(samples, torch.tensor([samples.shape[1]]))
     reach = REACH + BOUNDARIES["JITTER"]
     around = places[:, None] + torch.arange(-reach, reach + 1)
-    wanted = loaded.normalizer(features, frames)[0, around.clamp(0, int(frames) - 1)]
+    wanted = loaded.model.normalizer(features, frames)[0, around.clamp(0, int(frames) - 1)]
     assert torch.allclose(found.sound.float(), wanted, atol=1e-2)
     assert BOUNDARIES["examples_of"](loaded, speech.audio, speech.text, []) is None
 

@@ -14,13 +14,13 @@ from asr.corpora.pairs import read_classes, read_pairs, read_sentences, sentence
 from asr.errors import UserError
 from asr.inference.translator import Translator
 from asr.models.folder import WEIGHTS, read_folder, read_weights, save_folder
-from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
     TextualSettings,
     TranslationSettings,
 )
+from asr.models.translation import build_translation_model
 from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
 

@@ -11,13 +11,13 @@ import torch
 from asr import cli
 from asr.inference.translator import Translator
 from asr.models.folder import save_folder
-from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
     TextualSettings,
     TranslationSettings,
 )
+from asr.models.translation import build_translation_model
 from asr.render.subtitles import parse_srt, parse_vtt
 from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import torch
 
-from asr.audio.features import Normalizer
 from asr.models.folder import save_folder
-from asr.models.seq2seq import build_speech_model
 from asr.models.settings import (
     AcousticSettings,
     CTCSettings,
@@ -14,6 +12,7 @@ from asr.models.settings import (
     SpeechAttentionSettings,
     SpeechSettings,
 )
+from asr.models.speech import build_speech_model
 from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
 
@@ -32,16 +31,13 @@ def write_tiny_model(folder: Path, ctc: bool = True, silence_mask: bool = False)
         model = build_speech_model(settings, len(vocabulary))
         for parameter in model.parameters():  # far enough from 0 to tell sounds apart
             torch.nn.init.normal_(parameter, std=0.5)
-    normalizer = Normalizer(settings.features.mels, settings.features.utterance_mean)
-    normalizer.std.fill_(3.0)
-    state = model.state_dict()
-    state |= {f"normalizer.{name}": value for name, value in normalizer.state_dict().items()}
+    model.normalizer.std.fill_(3.0)
     save_folder(
         folder,
         task="speech",
         model=to_table(settings),
         vocabularies={"vocabulary": vocabulary.to_json()},
-        state=state,
+        state=model.state_dict(),
         notes={},
         bits=16,
     )

@@ -6,6 +6,7 @@ edges, so no frame depends on padding or on the other utterances of a batch.
 
 import math
 from collections.abc import Iterable
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ WINDOW_MS = 25  # 400 samples
 HOP_MS = 10  # 160 samples
 MELS = 80  # filters
 FRAMES_PER_SECOND = 1000 // HOP_MS
+SECONDS_PER_FRAME = HOP_MS / 1000
 
 # Slaney's mel scale: straight up to 1 kHz (15 mels), then logarithmic, 27 steps to a factor of 6.4.
 _HERTZ_PER_MEL = 200 / 3
@@ -67,6 +69,23 @@ def _warp(hertz: Tensor, warps: Tensor, highest: float) -> Tensor:
     return torch.where(hertz * warps <= knee, hertz * warps, highest - slope * (highest - hertz))
 
 
+class Features(Protocol):
+    """A front end: padded samples in, frames of features out."""
+
+    @property
+    def size(self) -> int:
+        """Width of a frame."""
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """Seconds from one frame to the next."""
+
+    def __call__(
+        self, samples: Tensor, lengths: Tensor, warps: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return features (B, F, size), 0 beyond the frames (B,), which are the second result."""
+
+
 class LogMel(nn.Module):
     """Natural logarithm of the mel power spectrum, one frame every 10 ms.
 
@@ -106,6 +125,16 @@ class LogMel(nn.Module):
         self.register_buffer(
             "filters", mel_filters(sample_rate, self.fft_size, mels), persistent=False
         )
+
+    @property
+    def size(self) -> int:
+        """See `Features.size`."""
+        return self.mels
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """See `Features.seconds_per_frame`."""
+        return self.hop_size / self.sample_rate
 
     def frame_lengths(self, lengths: Tensor) -> Tensor:
         """Return the number of frames of utterances of `lengths` samples (integers, any shape)."""

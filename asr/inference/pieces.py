@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from asr.audio.augment import speed
 from asr.audio.read import SAMPLE_RATE, Waveform
 from asr.audio.speech import has_speech, looks_like_steady_noise, segments, speech_mask
 from asr.corpora.collate import pad_masks, pad_samples
+from asr.models.speech import Waveforms
 
 
 class Piece(NamedTuple):
@@ -35,14 +35,6 @@ class Piece(NamedTuple):
     def is_silent(self) -> bool:
         """Whether nobody speaks in it: silence, or a noise that stays the same throughout."""
         return not has_speech(self.speech) or looks_like_steady_noise(self.samples)
-
-
-class Padded(NamedTuple):
-    """A batch of pieces. samples: (B, S). lengths: (B,) samples. speech: (B, F) bool."""
-
-    samples: Tensor
-    lengths: Tensor
-    speech: Tensor
 
 
 def whole(waveform: Waveform) -> Piece:
@@ -67,8 +59,8 @@ def slowed(piece: Piece, pace: float) -> Piece:
     return Piece(piece.start, samples, speech_mask(samples))
 
 
-def pad(pieces: Sequence[Piece]) -> Padded:
+def pad(pieces: Sequence[Piece]) -> Waveforms:
     """Bring pieces to one length; what is added is 0, and no speech."""
     samples = pad_samples([piece.samples for piece in pieces])
     speech = pad_masks([piece.speech for piece in pieces])
-    return Padded(*map(torch.from_numpy, (*samples, speech.values)))
+    return Waveforms(*map(torch.from_numpy, (*samples, speech.values)))

@@ -14,7 +14,8 @@ from asr.audio.read import Waveform, read
 from asr.audio.speech import has_speech
 from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
-from asr.inference.decoding import LoadedModel
+from asr.inference.decoding import decode, force
+from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, cut, whole
 from asr.results import Segment, Transcript
@@ -55,17 +56,20 @@ class Recognizer:
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str] | None = None) -> Recognizer:
-        """Load a model folder; None takes the English model that is in the package.
+    def load(cls, path: str | os.PathLike[str] | None = None, device: str = "cpu") -> Recognizer:
+        """Load a model folder; None takes the English model of the package.
+
+        device: cpu, cuda, cuda:N, or auto (a GPU if there is one).
 
         Raises:
-            UserError: there is no such folder, or it holds no speech model.
+            UserError: there is no such folder, it holds no speech model, or the device is missing.
         """
         if path is None and not SHIPPED.is_dir():
             raise UserError(
                 "no model given, and none is in this copy: train one, or name its folder"
             )
-        return cls(LoadedModel.load(SHIPPED if path is None else Path(path)))
+        loaded = LoadedModel.load(SHIPPED if path is None else Path(path), device)
+        return cls(loaded, loaded.decoding)
 
     def configured(
         self,
@@ -210,7 +214,7 @@ class Recognizer:
         piece = whole(waveform)
         if not has_speech(piece.speech):
             raise UserError(f"{_name(source)}: no speech in it to align a text with")
-        segment = self.loaded.force(piece, tokens, self.decoding.fastest)
+        segment = force(self.loaded, piece, tokens, self.decoding.fastest)
         return Transcript(
             _path(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
         )
@@ -224,7 +228,7 @@ class Recognizer:
         found: dict[int, Segment] = {}
         durations = [piece.duration for piece in pieces]
         for batch in batch_by_length(durations, self.decoding.batch_seconds):
-            decoded = self.loaded.decode([pieces[index] for index in batch], self.decoding)
+            decoded = decode(self.loaded, [pieces[index] for index in batch], self.decoding)
             found.update(zip(batch, decoded, strict=True))
             if on_progress is not None:
                 on_progress(sum(pieces[index].duration for index in batch))
@@ -254,9 +258,9 @@ class Recognizer:
         return tokens
 
 
-def load(path: str | os.PathLike[str] | None = None) -> Recognizer:
-    """Load a model folder, or the English model in the package; see `Recognizer.load`."""
-    return Recognizer.load(path)
+def load(path: str | os.PathLike[str] | None = None, *, device: str = "cpu") -> Recognizer:
+    """Load a model folder, or the English model of the package; see `Recognizer.load`."""
+    return Recognizer.load(path, device)
 
 
 def _read(source: Source, rate: int | None) -> Waveform:

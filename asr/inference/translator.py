@@ -19,8 +19,8 @@ from asr.errors import UserError
 from asr.inference.options import TranslationOptions
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import CONFIG, load_weights, read_folder
-from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import TranslationSettings
+from asr.models.translation import TranslationModel, build_translation_model
 from asr.results import StopReason, Translation, WordWeights
 from asr.runtime.ensemble import Ensemble
 from asr.runtime.torch_runtime import TorchDecoder
@@ -153,14 +153,14 @@ class Translator:
     def _search(self, sentences: Sequence[Sequence[int]], search: BeamSettings) -> list[Hypothesis]:
         device = next(self.models[0].parameters()).device
         tokens, lengths = (torch.from_numpy(each).to(device) for each in pad_tokens(sentences))
-        annotations = [model.encoder(tokens, lengths) for model in self.models]
+        encoded = [model.encode(tokens, lengths) for model in self.models]
         members = [
-            TorchDecoder(model.decoder, model.decoder.prepare(each))
-            for model, each in zip(self.models, annotations, strict=True)
+            TorchDecoder(model.decoder, each.memory)
+            for model, each in zip(self.models, encoded, strict=True)
         ]
         # A mean of one would cost half as much as a step.
         decoder: SearchDecoder[Any] = members[0] if len(members) == 1 else Ensemble(members)
-        limits = most_target_tokens(annotations[0].mask.sum(1)).cpu().numpy()
+        limits = most_target_tokens(encoded[0].lengths).cpu().numpy()
         if search.size == 1:
             return greedy(decoder, limits, search.guard)
         return [best for best, *_ in beam_search(decoder, limits, search)]

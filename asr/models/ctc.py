@@ -1,4 +1,4 @@
-"""Connectionist temporal classification on the annotations: a training aid and a score."""
+"""Connectionist temporal classification (CTC) on the annotations: an auxiliary loss and a score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLANK = 0
 
 
 class CTCHead(nn.Module):
-    """A linear layer that reads `subframes` labellings out of each annotation.
+    """A linear layer with `subframes` label distributions for each annotation.
 
     Read English has 14 to 15 characters a second and CTC needs a frame for each, and a blank
     between doubled ones: more than the 12.5 annotations a second of an 80 ms encoder. Two
@@ -26,33 +26,31 @@ class CTCHead(nn.Module):
         self.vocabulary_size = vocabulary_size
         self.output = nn.Linear(annotation_size, subframes * vocabulary_size)
 
-    def log_probs(self, annotations: Annotations) -> Tensor:
+    def forward(self, annotations: Annotations) -> Tensor:
         """Return log-probabilities (B, T·subframes, V) in float32; V[0] is the blank.
 
-        Frames beyond an utterance's own `lengths` are of no meaning.
+        Frames beyond an utterance's own length are undefined.
         """
         logits = self.output(annotations.values)  # (B, T, subframes·V)
         batch, length, _ = logits.shape
         logits = logits.view(batch, length * self.subframes, self.vocabulary_size)
         return torch.log_softmax(logits.float(), dim=-1)
 
-    def lengths(self, annotations: Annotations) -> Tensor:
-        """Return how many CTC frames (B,) each utterance has; the mask must be the padding's."""
-        return annotations.mask.sum(1) * self.subframes
 
-    def loss(self, annotations: Annotations, targets: Tensor, target_lengths: Tensor) -> Tensor:
-        """Mean negative log-likelihood per target symbol, in nats.
+def ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
+    """Mean negative log-likelihood per target symbol, in nats.
 
-        targets: (B, U) without end-of-sentence; target_lengths: (B,). An utterance too short
-        for its text has no path and counts as 0; an empty text counts its blanks.
-        """
-        losses = functional.ctc_loss(
-            self.log_probs(annotations).transpose(0, 1),  # (T', B, V)
-            targets,
-            self.lengths(annotations),
-            target_lengths,
-            blank=BLANK,
-            reduction="none",
-            zero_infinity=True,
-        )
-        return losses.sum() / target_lengths.clamp_min(1).sum()
+    log_probs: (B, T', V); lengths: (B,) of its frames. targets: (B, U) without end-of-sentence;
+    target_lengths: (B,). An utterance too short for its text has no path and counts as 0; an
+    empty text counts its blanks.
+    """
+    losses = functional.ctc_loss(
+        log_probs.transpose(0, 1),  # (T', B, V)
+        targets,
+        lengths,
+        target_lengths,
+        blank=BLANK,
+        reduction="none",
+        zero_infinity=True,
+    )
+    return losses.sum() / target_lengths.clamp_min(1).sum()

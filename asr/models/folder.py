@@ -49,11 +49,12 @@ def save_folder(
     state: dict[str, Tensor],
     notes: dict[str, Any],
     bits: int = 32,
+    decoding: dict[str, Any] | None = None,
 ) -> None:
     """Write a model folder.
 
-    vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or
-    8; in 8 bits each row of a matrix has a scale of its own (vectors keep 16).
+    vocabularies: file stem → JSON of a `Vocabulary`. decoding: see `ModelFolder`. bits:
+    of a stored weight, 32, 16 or 8; in 8 bits each row of a matrix has a scale of its own (vectors keep 16).
 
     Raises:
         UserError: another number of bits.
@@ -63,6 +64,8 @@ def save_folder(
     path.mkdir(parents=True, exist_ok=True)
     config = {"format": FORMAT, "task": task, "model": model, "notes": notes}
     config["vocabularies"] = sorted(vocabularies)
+    if decoding:
+        config["decoding"] = decoding
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     for name, content in vocabularies.items():
         (path / f"{name}.json").write_text(content, "utf-8")
@@ -83,7 +86,16 @@ def copy_folder(source: Path, target: Path, bits: int) -> None:
     """
     folder = read_folder(source)
     state = read_weights(source / WEIGHTS)
-    save_folder(target, folder.task, folder.model, folder.vocabularies, state, folder.notes, bits)
+    save_folder(
+        target,
+        folder.task,
+        folder.model,
+        folder.vocabularies,
+        state,
+        folder.notes,
+        bits,
+        folder.decoding,
+    )
     copy_companions(source, target)
 
 

@@ -21,7 +21,13 @@ from asr.training import distributed
 from asr.training.config import TrainingSettings
 from asr.training.journal import Journal, tell
 from asr.training.loading import prefetch
-from asr.training.state import Progress, RunningAverage, load_checkpoint, save_checkpoint
+from asr.training.state import (
+    Progress,
+    RunningAverage,
+    read_checkpoint,
+    restore,
+    save_checkpoint,
+)
 
 MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient after which a run is stopped
 
@@ -57,6 +63,9 @@ class Task(Protocol):
     def model(self) -> nn.Module:
         """Return the module to train."""
 
+    def begin(self) -> None:
+        """Prepare the model for a new run; not called when a run is resumed."""
+
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch as lists of example indices; deterministic."""
 
@@ -91,13 +100,17 @@ def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Pr
     Raises:
         UserError: the loss was not finite for too many steps in a row.
     """
-    model = task.model
-    optimizer = make_optimizer(model, settings)
-    average = RunningAverage(model, settings.average)
-    progress, damaged = load_checkpoint(folder / "checkpoints", model, optimizer, average)
+    checkpoint, damaged = read_checkpoint(folder / "checkpoints")
     for path in damaged:
         tell(f"{path}: damaged, skipped")
-    if progress.step:
+    model = task.model
+    if checkpoint is None:
+        task.begin()
+    optimizer = make_optimizer(model, settings)
+    average = RunningAverage(model, settings.average)
+    progress = Progress()
+    if checkpoint is not None:
+        progress = restore(checkpoint, model, optimizer, average)
         tell(f"resuming at step {progress.step} (epoch {progress.epoch})")
     journal = Journal(folder, progress.step)
     quiet = distributed.rank() > 0 or not sys.stderr.isatty()

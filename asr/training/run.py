@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from asr.errors import UserError
 from asr.models.folder import WEIGHTS, copy_companions
@@ -88,9 +87,8 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
     if not progress.best:
         raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
     states = [load_file(str(model_folder(folder, step) / WEIGHTS)) for _, step in progress.best]
-    names = task.model.state_dict().keys()
     if len(states) > 1:
-        _load(task, average_weights(states), names)
+        task.model.load_state_dict(average_weights(states))
         task.model.eval()
         with torch.no_grad():
             average = task.validate(progress.step, folder).figure
@@ -98,10 +96,5 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
         tell(f"average of {len(states)} models: {average:.2f}; best alone: {best:.2f}")
         if average < best:
             return task.save(folder / "model")
-    _load(task, states[0], names)
+    task.model.load_state_dict(states[0])
     task.save(folder / "model")
-
-
-def _load(task: Task, state: Mapping[str, Tensor], names: Iterable[str]) -> None:
-    """Fill the task's model; a model folder holds more than its weights."""
-    task.model.load_state_dict({name: state[name] for name in names})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -95,49 +95,65 @@ def save_checkpoint(
     return path
 
 
-def load_checkpoint(
-    folder: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    average: RunningAverage,
-) -> tuple[Progress, list[Path]]:
-    """Load the newest readable checkpoint.
+class Checkpoint(NamedTuple):
+    """A checkpoint as read from its file."""
 
-    Returns the progress (a new one where there is no checkpoint) and the damaged files that were
-    skipped.
+    path: Path
+    content: dict[str, Any]
 
-    Raises:
-        UserError: a checkpoint holds a model of other sizes.
+
+def read_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[Path]]:
+    """Read the newest readable checkpoint.
+
+    Returns the checkpoint (None if there is none) and the damaged files that were skipped.
     """
     damaged: list[Path] = []
     for path in _checkpoints(folder):
         content = _read(path)
-        if content is None:
-            damaged.append(path)
-            continue
-        try:
-            model.load_state_dict(content["model"])
-        except RuntimeError as error:
-            raise UserError(
-                f"{path}: its model settings differ from the config; use a new run folder"
-            ) from error
-        optimizer.load_state_dict(content["optimizer"])
-        average.updates = content["average"]["updates"]
-        _copy_all(average.values, content["average"]["values"])
-        return Progress(**content["progress"]), damaged
-    return Progress(), damaged
+        if content is not None:
+            return Checkpoint(path, content), damaged
+        damaged.append(path)
+    return None, damaged
+
+
+def restore(
+    checkpoint: Checkpoint,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: RunningAverage,
+) -> Progress:
+    """Restore weights, buffers, optimiser and average from a checkpoint; return its progress.
+
+    Raises:
+        UserError: the checkpoint holds a model of other sizes.
+    """
+    path, content = checkpoint
+    try:
+        model.load_state_dict(content["model"])
+    except RuntimeError as error:
+        raise UserError(
+            f"{path}: its model settings differ from the config; use a new run folder"
+        ) from error
+    optimizer.load_state_dict(content["optimizer"])
+    average.updates = content["average"]["updates"]
+    _copy_all(average.values, content["average"]["values"])
+    return Progress(**content["progress"])
 
 
 def average_weights(
     states: Sequence[Mapping[str, Tensor]], shares: Sequence[float] | None = None
 ) -> dict[str, Tensor]:
-    """Return the weighted mean of several models' weights; None weights them equally."""
-    parts = torch.tensor([1.0] * len(states) if shares is None else shares)
+    """Return the weighted mean of several models' weights; None weights them equally.
+
+    The mean is taken in float64, so that values that all models share stay as they are.
+    """
+    parts = torch.tensor([1.0] * len(states) if shares is None else shares, dtype=torch.float64)
     parts /= parts.sum()
-    return {
-        name: torch.tensordot(parts, torch.stack([state[name].float() for state in states]), 1)
-        for name in states[0]
-    }
+    means = {}
+    for name in states[0]:
+        values = torch.stack([state[name].double() for state in states])
+        means[name] = torch.tensordot(parts, values, 1).float()
+    return means
 
 
 def _checkpoints(folder: Path) -> list[Path]:

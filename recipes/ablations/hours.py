@@ -34,7 +34,7 @@ from asr.commands.output import replacing
 from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
 from asr.corpora.pseudo_labels import Label, surest
 from asr.errors import UserError, exit_status
-from asr.inference.decoding import LoadedModel
+from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.recognizer import SHIPPED
 from asr.models.folder import LANGUAGE_MODEL

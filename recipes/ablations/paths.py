@@ -29,13 +29,13 @@ from asr.corpora.collate import pad_tokens
 from asr.errors import UserError, exit_status
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import save_folder
-from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
     TextualSettings,
     TranslationSettings,
 )
+from asr.models.translation import build_translation_model
 from asr.render.tables import markdown_table
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring.sequences import score

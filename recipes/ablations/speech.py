@@ -29,10 +29,10 @@ from torch import Tensor
 from asr.attention.masks import pool_mask
 from asr.attention.penalties import entropy
 from asr.errors import exit_status
-from asr.inference.decoding import LoadedModel
+from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
-from asr.models.seq2seq import build_speech_model
+from asr.models.speech import build_speech_model
 from asr.render.tables import markdown_table
 from asr.scoring import health
 from asr.training.config import SpeechConfig, load_config
@@ -147,7 +147,7 @@ def score(loaded: LoadedModel, dev: Spoken) -> Scores:
         if len(segment.weights):
             weights = torch.from_numpy(segment.weights)
             entropies.append(entropy(weights))
-            outside.append(share_outside(weights, piece, loaded.model.encoder.reduction))
+            outside.append(share_outside(weights, piece, loaded.model.frames_per_annotation))
             healths.append(health.measure(weights))
     cer, wer = error_rates(dev.texts, segments)
     diagonal = health.aggregate(healths).total.mean.diagonal if healths else math.nan

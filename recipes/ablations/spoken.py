@@ -8,7 +8,8 @@ from typing import NamedTuple
 from asr.audio.read import read
 from asr.corpora.batching import batch_by_length
 from asr.corpora.manifest import Utterance
-from asr.inference.decoding import LoadedModel
+from asr.inference.decoding import decode
+from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
 from asr.results import Segment
@@ -36,7 +37,7 @@ def write_down(
     """Return what a model makes of each piece, in their order."""
     found: dict[int, Segment] = {}
     for batch in batch_by_length([each.duration for each in pieces], decoding.batch_seconds):
-        segments = loaded.decode([pieces[index] for index in batch], decoding)
+        segments = decode(loaded, [pieces[index] for index in batch], decoding)
         found.update(zip(batch, segments, strict=True))
     return [found[index] for index in range(len(pieces))]
 

@@ -30,7 +30,9 @@ from asr.audio.read import read
 from asr.corpora.manifest import read_manifest
 from asr.corpora.word_times import Timed, read_word_times, timed_words
 from asr.errors import UserError, exit_status
-from asr.inference.decoding import LoadedModel
+from asr.inference.decoding import force
+from asr.inference.encoding import encode
+from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import whole
 from asr.inference.recognizer import Recognizer
 from asr.models.boundary import FRAMES, REACH, BoundaryModel, surroundings
@@ -62,15 +64,12 @@ def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed])
     piece = whole(read(audio))
     tokens = loaded.vocabulary.encode(text)
     try:
-        words = loaded.force(piece, tokens).words
+        words = force(loaded, piece, tokens).words
     except UserError as error:
         print(f"{audio.stem}: left out: {error}", file=sys.stderr)
         return None
     asked = questions(loaded.vocabulary, words)
-    features, frames = loaded.features(
-        torch.from_numpy(piece.samples)[None], torch.tensor([len(piece.samples)])
-    )
-    normalised = loaded.normalizer(features, frames)[0]
+    (normalised,) = encode(loaded, [piece]).features
     taken = [2 * at + side for at in known for side in (0, 1)]
     true = [round(each * FRAMES_PER_SECOND) for at in known for each in known[at][1:]]
     if not taken:

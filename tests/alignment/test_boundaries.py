@@ -13,7 +13,7 @@ from tiny_model import write_tiny_model
 from asr.alignment.boundaries import Boundaries, questions
 from asr.alignment.times import SHORTEST_PAUSE
 from asr.errors import UserError
-from asr.inference.decoding import LoadedModel
+from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
 from asr.models.boundary import FRAMES, REACH, BoundaryModel, surroundings
 from asr.models.folder import BOUNDARIES

@@ -12,8 +12,8 @@ from asr.attention.multihead import MultiHeadAttention
 from asr.attention.normalizers import Hard, Smoothed, TopK, build_normalizer
 from asr.errors import UserError
 from asr.models.fused.loop import can_unroll
-from asr.models.seq2seq import build_translation_model
 from asr.models.settings import AttentionSettings, TranslationSettings
+from asr.models.translation import build_translation_model
 from asr.tables import from_table
 
 SIZES = {"encoder": {"state_size": 4}, "decoder": {"state_size": 8}}  # annotations of 8 too

@@ -298,7 +298,7 @@ def test_half_precision_weights_are_used_in_full(recognizer: Recognizer) -> None
     for parameter in recognizer.loaded.model.parameters():
         assert parameter.dtype == torch.float32 and not parameter.requires_grad
     assert not recognizer.loaded.model.training
-    assert recognizer.loaded.normalizer.std[0] == 3.0  # what the folder says, not the default
+    assert recognizer.loaded.model.normalizer.std[0] == 3.0  # what the folder says, not the default
 
 
 def test_asr_load_is_the_door(folder: Path) -> None:

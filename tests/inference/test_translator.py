@@ -9,13 +9,13 @@ import torch
 from asr.errors import UserError
 from asr.inference.translator import Translation, Translator
 from asr.models.folder import save_folder
-from asr.models.seq2seq import build_translation_model
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
     TextualSettings,
     TranslationSettings,
 )
+from asr.models.translation import build_translation_model
 from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
 

@@ -12,7 +12,6 @@ from safetensors.torch import load_file
 from asr.errors import UserError
 from asr.models.folder import WEIGHTS, load_weights, save_folder
 from asr.models.fused.loop import can_unroll
-from asr.models.seq2seq import TranslationModel, build_speech_model, build_translation_model
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
@@ -20,6 +19,8 @@ from asr.models.settings import (
     TextualSettings,
     TranslationSettings,
 )
+from asr.models.speech import build_speech_model
+from asr.models.translation import TranslationModel, build_translation_model
 from asr.tables import from_table, to_table
 
 SETTINGS = TranslationSettings(

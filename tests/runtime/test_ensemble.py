@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from asr.corpora.collate import pad_tokens
-from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
     TextualSettings,
     TranslationSettings,
 )
+from asr.models.translation import TranslationModel, build_translation_model
 from asr.runtime.ensemble import Ensemble
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search

@@ -6,7 +6,8 @@ import pytest
 
 from asr.errors import UserError
 from asr.models.language import build_language_model
-from asr.models.seq2seq import build_speech_model, build_translation_model
+from asr.models.speech import build_speech_model
+from asr.models.translation import build_translation_model
 from asr.training.config import LanguageConfig, SpeechConfig, load_config
 
 RECIPES = Path(__file__).parents[2] / "recipes"

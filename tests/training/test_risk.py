@@ -11,9 +11,9 @@ from torch import Tensor
 from asr.attention import Annotations
 from asr.corpora.collate import unpad
 from asr.errors import UserError
-from asr.models.seq2seq import TranslationModel, build_translation_model
 from asr.models.settings import AttentionSettings, DecoderSettings, TextualSettings
 from asr.models.settings import TranslationSettings as Sizes
+from asr.models.translation import TranslationModel, build_translation_model
 from asr.search.hypothesis import Hypothesis
 from asr.text.vocabulary import EOS
 from asr.training.config import TranslationLossSettings

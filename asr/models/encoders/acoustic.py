@@ -1,6 +1,8 @@
-"""Speech features → annotations: convolutions, then bidirectional LSTMs."""
+"""Speech features → annotations: a front end, then bidirectional LSTMs."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +11,15 @@ from asr.attention.contract import Annotations
 from asr.models.dropout import Dropout
 from asr.models.encoders.recurrent import Bidirectional, reversal
 
-CONVOLUTION_STRIDE = 4  # two layers of stride 2: 10 ms frames become 40 ms
+
+class FrontEnd(Protocol):
+    """The first layers of an encoder: features in, frames of another size and rate out."""
+
+    size: int
+    stride: int
+
+    def __call__(self, features: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return frames (B, ⌈F / stride⌉, size) of features (B, F, ·), and their lengths (B,)."""
 
 
 def length_mask(lengths: Tensor, longest: int) -> Tensor:
@@ -18,7 +28,12 @@ def length_mask(lengths: Tensor, longest: int) -> Tensor:
 
 
 class ConvolutionFrontEnd(nn.Module):
-    """Two 3 × 3 convolutions of stride 2 over time and frequency, each masked over time."""
+    """Two 3 × 3 convolutions of stride 2 over time and frequency, each masked over time.
+
+    10 ms frames become 40 ms.
+    """
+
+    stride = 4
 
     def __init__(self, mels: int, channels: int) -> None:
         super().__init__()
@@ -36,8 +51,22 @@ class ConvolutionFrontEnd(nn.Module):
         return hidden.permute(0, 2, 1, 3).flatten(2), lengths
 
 
+class FrameFrontEnd(nn.Module):
+    """No layers: the features are frames of a pretrained encoder already."""
+
+    stride = 1
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, features: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features (B, F, size) and lengths (B,) as they are."""
+        return features, lengths
+
+
 class AcousticEncoder(nn.Module):
-    """Convolutions to 40 ms, residual BiLSTM layers, and between them a reduction to 80 ms.
+    """A front end to 40 ms, residual BiLSTM layers, and between them a reduction to 80 ms.
 
     Each layer is x + dropout(BiLSTM(LayerNorm(x))): the sum lets a deep stack learn from the
     first batches on, where a plain one waits long before CTC or attention take hold.
@@ -45,8 +74,7 @@ class AcousticEncoder(nn.Module):
 
     def __init__(
         self,
-        mels: int = 80,
-        channels: int = 32,
+        front: FrontEnd,
         state_size: int = 320,
         layers: int = 4,
         layers_before_reduction: int = 1,
@@ -54,7 +82,7 @@ class AcousticEncoder(nn.Module):
     ) -> None:
         """Make the encoder.
 
-        channels: of the convolutions. state_size: of one direction of each LSTM.
+        state_size: of one direction of each LSTM.
         layers_before_reduction: how many of the layers work at 40 ms; the others work at
             80 ms. Equal to layers, there is no reduction and annotations stay at 40 ms.
         """
@@ -65,11 +93,10 @@ class AcousticEncoder(nn.Module):
                 f"got {layers_before_reduction}"
             )
         self.size = 2 * state_size
-        self.mels = mels
         self.layers_before_reduction = layers_before_reduction
         self.reduces = layers_before_reduction < layers
-        self.reduction = CONVOLUTION_STRIDE * (2 if self.reduces else 1)
-        self.front = ConvolutionFrontEnd(mels, channels)
+        self.reduction = front.stride * (2 if self.reduces else 1)
+        self.front = front
         self.enter = nn.Linear(self.front.size, self.size)
         self.norms = nn.ModuleList(nn.LayerNorm(self.size) for _ in range(layers))
         self.layers = nn.ModuleList(Bidirectional(self.size, state_size) for _ in range(layers))
@@ -78,7 +105,7 @@ class AcousticEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, features: Tensor, lengths: Tensor) -> Annotations:
-        """Annotate normalised features (B, F, mels) of lengths (B,) frames → (B, T, size).
+        """Annotate normalised features (B, F, ·) of lengths (B,) frames → (B, T, size).
 
         T = ⌈F / reduction⌉. The features must be 0 beyond each length.
         """

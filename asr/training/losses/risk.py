@@ -18,7 +18,8 @@ from torch import Tensor
 from asr.attention.contract import Memory
 from asr.corpora.collate import pad_tokens
 from asr.models.decoder import Decoder
-from asr.models.seq2seq import SpeechModel, TranslationModel
+from asr.models.speech import SpeechModel
+from asr.models.translation import TranslationModel
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
 from asr.search.contract import Integers

@@ -19,10 +19,10 @@ from asr.corpora.text import read_texts
 from asr.errors import UserError
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.language import build_language_model
+from asr.runtime.device import choose_device, products
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 from asr.training.config import LanguageConfig, LanguageDataSettings
-from asr.training.device import choose_device, products
 from asr.training.journal import tell
 from asr.training.loop import Losses, Validation
 
@@ -67,16 +67,21 @@ class LanguageTask:
         )
         torch.manual_seed(config.seed)
         self.model = build_language_model(config.model, len(self.vocabulary))
-        if config.training.start_from:
-            self._start_from(Path(config.training.start_from))
         self.model.to(self.device)
 
-    def _start_from(self, path: Path) -> None:
-        """Take the weights of a model folder."""
-        folder = read_folder(path, "language")
+    def begin(self) -> None:
+        """Prepare a new run: take the weights of `training.start_from`.
+
+        Raises:
+            UserError: the model to start from is missing or does not fit.
+        """
+        start = self.config.training.start_from
+        if not start:
+            return
+        folder = read_folder(Path(start), "language")
         if folder.vocabularies != {"words": self.vocabulary.to_json()}:
-            raise UserError(f"{path}: has other words than these texts")
-        load_weights(self.model, path)
+            raise UserError(f"{start}: its words differ from those of these texts")
+        load_weights(self.model, folder.path)
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch: windows by their number, in random order."""

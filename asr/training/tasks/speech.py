@@ -1,22 +1,25 @@
-"""The speech task: a recogniser's loss, and its free-running dev WER."""
+"""The speech task: the loss of a recogniser, and its WER on the dev set."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 
-from asr.attention.contract import Annotations, Memory
-from asr.attention.masks import pool_mask, restrict
 from asr.attention.penalties import entropy
 from asr.audio import augment
 from asr.audio.read import SAMPLE_RATE
 from asr.corpora.collate import unpad
 from asr.errors import UserError
+from asr.models.ctc import ctc_loss
 from asr.models.folder import load_weights, read_folder, save_folder
-from asr.models.seq2seq import build_speech_model
+from asr.models.speech import build_speech_model
+from asr.runtime.device import choose_device, products
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters, count_words
@@ -26,17 +29,16 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
 from asr.tables import to_table
 from asr.training.config import SpeechConfig
-from asr.training.device import choose_device, products
 from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import PADDING, decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
 
-WHOLE = 1000.0  # WER counts first; CER, at most a few hundred per cent, decides between equals
+WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
 
 
 class Decoded(NamedTuple):
-    """What greedy search wrote for a batch; ctc is empty where the model has no CTC head."""
+    """Greedy hypotheses of a batch; ctc is empty if the model has no CTC head."""
 
     hypotheses: list[Hypothesis]
     ctc: list[list[int]]
@@ -44,7 +46,7 @@ class Decoded(NamedTuple):
 
 
 class SpeechTask:
-    """All that the loop asks of speech; see `asr.training.loop.Task`."""
+    """Speech recognition; see `asr.training.loop.Task`."""
 
     unit = "audio_seconds"
 
@@ -54,72 +56,76 @@ class SpeechTask:
         self.data = SpeechData(config, data, config_folder)
         self.plan = self.data.plan
         self.make = self.data.make
-        self.features = self.data.features
-        self.normalizer = self.data.fit_normalizer()
         torch.manual_seed(config.seed)
         self.model = build_speech_model(config.model, len(self.data.vocabulary))
-        if config.training.start_from:
-            self._start_from(Path(config.training.start_from))
-        for module in (self.features, self.normalizer, self.model):
-            module.to(self.device)
+        self.model.to(self.device)
+        start = config.training.start_from
+        self.decoding = read_folder(Path(start), "speech").decoding if start else {}
 
-    def _start_from(self, path: Path) -> None:
-        """Take the weights of a model folder, and the statistics its features were scaled by."""
-        folder = read_folder(path, "speech")
+    def begin(self) -> None:
+        """Prepare a new run: take the weights of `training.start_from`, or fit the normaliser.
+
+        A resumed run does neither: its statistics are those of its checkpoint.
+
+        Raises:
+            UserError: the model to start from is missing or does not fit.
+        """
+        start = self.config.training.start_from
+        if not start:
+            return self.data.fit_normalizer(self.model)
+        folder = read_folder(Path(start), "speech")
         if folder.vocabularies.get("vocabulary") != self.data.vocabulary.to_json():
-            raise UserError(f"{path}: writes with other characters than this recipe")
-        stored = {**dict(self.model.named_children()), "normalizer": self.normalizer}
-        load_weights(nn.ModuleDict(stored), path)
+            raise UserError(f"{start}: its characters differ from those of this recipe")
+        load_weights(self.model, folder.path)
 
     def loss(self, batch: SpeechBatch, step: int) -> Losses:
         """Return cross-entropy, CTC and penalties of a batch."""
         settings = self.config.loss
-        amount = float(batch.lengths.sum()) / SAMPLE_RATE
+        amount = float(batch.waveforms.lengths.sum()) / SAMPLE_RATE
         batch = batch.to(self.device)
-        features, frames = self._normalised_features(batch)
+        change = None
         if step >= self.config.augment.after_step:
-            features = self._spec_augment(features, frames, batch.seed)
+            change = partial(self._spec_augment, seed=batch.seed)
         model = self.model
         with products(self.device, self.config.training.precision):
-            annotations, memory = self._remember(features, frames, batch)
+            encoded = model.encode(batch.waveforms, change)
             previous, expected = shift(batch.tokens, batch.token_lengths)
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
-            output = decode_with_sampling(model.decoder, previous, memory, share)
-            ends = annotations.mask.sum(1)
-            total, parts = sequence_loss(output, expected, ends, settings, step)
+            output = decode_with_sampling(model.decoder, previous, encoded.memory, share)
+            total, parts = sequence_loss(output, expected, encoded.lengths, settings, step)
             if settings.risk:
                 errors = expected_errors(
                     model,
-                    memory,
-                    lambda: self._remember(features, frames, batch)[1],
-                    step_limits((batch.lengths / SAMPLE_RATE).cpu().numpy()),
+                    encoded.memory,
+                    lambda: model.encode(batch.waveforms, change).memory,
+                    self._limits(batch),
                     unpad(batch.tokens, batch.token_lengths),
                     self._wrong,
                     settings.risk_beam,
                 )
                 parts["risk"] = errors / int((expected != PADDING).sum())
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
-            if model.ctc is not None and settings.ctc:
-                parts["ctc"] = model.ctc.loss(annotations, batch.tokens, batch.token_lengths)
+            if encoded.ctc_log_probs is not None and settings.ctc:
+                parts["ctc"] = ctc_loss(
+                    encoded.ctc_log_probs, encoded.ctc_lengths, batch.tokens, batch.token_lengths
+                )
                 total = (1 - settings.ctc) * total + settings.ctc * parts["ctc"]
         parts["loss"] = total
         return Losses(total, parts, amount)
 
-    def _remember(
-        self, features: Tensor, frames: Tensor, batch: SpeechBatch
-    ) -> tuple[Annotations, Memory]:
-        """Return the annotations, and what the decoder makes of those that may be attended to."""
-        annotations = self.model.encoder(features, frames)
-        return annotations, self.model.decoder.prepare(self._without_silence(annotations, batch))
+    def _limits(self, batch: SpeechBatch) -> NDArray[np.int64]:
+        """Return the length limit of each utterance, in characters."""
+        return step_limits((batch.waveforms.lengths / SAMPLE_RATE).cpu().numpy())
 
-    def _wrong(self, wanted: list[int], said: list[int]) -> float:
-        """How many characters of a text are wrong."""
+    def _wrong(self, wanted: list[int], found: list[int]) -> float:
+        """Return the character errors of a hypothesis."""
         decode = self.data.vocabulary.decode
-        return count_characters(decode(wanted), decode(said)).errors
+        return count_characters(decode(wanted), decode(found)).errors
 
     def validate(self, step: int, folder: Path) -> Validation:
-        """Decode the dev utterances greedily, by attention and by CTC; count errors, look at
-        the attention, and draw that of the first utterance.
+        """Decode the dev utterances greedily, by attention and by CTC.
+
+        Counts errors, measures the attention's health, and draws the attention of one utterance.
         """
         words, characters, ctc = ErrorCounts(), ErrorCounts(), ErrorCounts()
         healths: list[health.Health] = []
@@ -164,34 +170,26 @@ class SpeechTask:
         """Decode a batch greedily, by attention and by CTC."""
         batch = batch.to(self.device)
         with products(self.device, self.config.training.precision):
-            features, frames = self._normalised_features(batch)
-            annotations, memory = self._remember(features, frames, batch)
-            limits = step_limits((batch.lengths / SAMPLE_RATE).cpu().numpy())
-            hypotheses = greedy(TorchDecoder(self.model.decoder, memory), limits)
-            ctc: list[list[int]] = []
-            if self.model.ctc is not None:
-                log_probs = self.model.ctc.log_probs(annotations)
-                lengths = self.model.ctc.lengths(annotations)
-                ctc = ctc_greedy(log_probs.float().cpu().numpy(), lengths.cpu().numpy())
-        return Decoded(hypotheses, ctc, annotations.mask.sum(1).tolist())
+            encoded = self.model.encode(batch.waveforms)
+            decoder = TorchDecoder(self.model.decoder, encoded.memory)
+            hypotheses = greedy(decoder, self._limits(batch))
+        ctc: list[list[int]] = []
+        if encoded.ctc_log_probs is not None:
+            log_probs = encoded.ctc_log_probs.cpu().numpy()
+            ctc = ctc_greedy(log_probs, encoded.ctc_lengths.cpu().numpy())
+        return Decoded(hypotheses, ctc, encoded.lengths.tolist())
 
     def save(self, folder: Path) -> None:
-        """Write the model folder: the weights and, with them, the normaliser's statistics."""
-        state = self.model.state_dict()
-        for name, value in self.normalizer.state_dict().items():
-            state[f"normalizer.{name}"] = value
+        """Write the model folder."""
         save_folder(
             folder,
             task="speech",
             model=to_table(self.config.model),
             vocabularies={"vocabulary": self.data.vocabulary.to_json()},
-            state=state,
+            state=self.model.state_dict(),
             notes={"recipe": to_table(self.config)},
+            decoding=self.decoding,
         )
-
-    def _normalised_features(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
-        features, frames = self.features(batch.samples, batch.lengths, batch.warps)
-        return self.normalizer(features, frames), frames
 
     def _spec_augment(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:
         settings = self.config.augment
@@ -206,9 +204,3 @@ class SpeechTask:
             frequency_masks=settings.frequency_masks,
             frequency_width=settings.frequency_width,
         )
-
-    def _without_silence(self, annotations: Annotations, batch: SpeechBatch) -> Annotations:
-        """Keep attention off silence, where the recipe asks for it."""
-        if batch.speech is None:
-            return annotations
-        return restrict(annotations, pool_mask(batch.speech, self.model.encoder.reduction))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from asr.audio import augment
-from asr.audio.features import LogMel, Normalizer
+from asr.audio.features import Normalizer
 from asr.audio.read import SAMPLE_RATE, read
 from asr.audio.speech import speech_mask
 from asr.corpora.batching import batch_by_length, plan_batches, repeat
@@ -28,6 +28,7 @@ from asr.corpora.manifest import (
     select,
 )
 from asr.errors import UserError
+from asr.models.speech import SpeechModel, Waveforms
 from asr.text.vocabulary import Vocabulary
 from asr.training.config import SpeechConfig
 from asr.training.journal import tell
@@ -38,29 +39,22 @@ VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
 
 
 class SpeechBatch(NamedTuple):
-    """samples: (B, S). lengths: (B,) samples. tokens: (B, U). token_lengths: (B,).
+    """Recordings and their texts: tokens (B, U), token_lengths (B,).
 
-    speech: (B, F) bool, True where there is speech; None where no silence mask is asked for.
-    seed: of what is drawn at random on the device. warps: (B,), vocal tracts as they are heard,
-        times what they are, always on the CPU; None where no other length is asked for.
+    seed: of the random numbers that are drawn on the device.
     """
 
-    samples: Tensor
-    lengths: Tensor
+    waveforms: Waveforms
     tokens: Tensor
     token_lengths: Tensor
-    speech: Tensor | None
     seed: int
-    warps: Tensor | None = None
 
     def to(self, device: torch.device) -> SpeechBatch:
-        """Move all tensors but warps to a device."""
+        """Move the tensors to a device (see `Waveforms.to`)."""
         return self._replace(
-            samples=self.samples.to(device, non_blocking=True),
-            lengths=self.lengths.to(device, non_blocking=True),
+            waveforms=self.waveforms.to(device),
             tokens=self.tokens.to(device, non_blocking=True),
             token_lengths=self.token_lengths.to(device, non_blocking=True),
-            speech=None if self.speech is None else self.speech.to(device, non_blocking=True),
         )
 
 
@@ -104,7 +98,6 @@ class SpeechData:
             )
         self.dev = self._read_dev(data, config_folder)
         self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
-        self.features = LogMel(mels=config.model.features.mels)
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch."""
@@ -136,7 +129,8 @@ class SpeechData:
         if shortest == longest == 1:
             return batch
         warps = random.uniform(shortest, longest, len(indices))
-        return batch._replace(warps=torch.from_numpy(warps))
+        warped = batch.waveforms._replace(warps=torch.from_numpy(warps))
+        return batch._replace(waveforms=warped)
 
     def dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
         """Yield the dev utterances, from short to long, with their audio as it is."""
@@ -183,8 +177,8 @@ class SpeechData:
             utterances = utterances[::stride]
         return sorted(utterances, key=lambda each: each.duration)
 
-    def fit_normalizer(self) -> Normalizer:
-        """Measure mean and deviation of the features over some training utterances."""
+    def fit_normalizer(self, model: SpeechModel) -> None:
+        """Set the mean and deviation of a model's features from some training utterances."""
         random = np.random.default_rng(self.config.seed)
         count = min(STATISTICS_UTTERANCES, len(self.examples))
         chosen = random.choice(len(self.examples), count, replace=False)
@@ -192,10 +186,11 @@ class SpeechData:
         def measured() -> Iterator[tuple[Tensor, Tensor]]:
             for index in chosen:
                 samples = torch.from_numpy(self.store[self.examples[index].audio])
-                yield self.features(samples[None], torch.tensor([len(samples)]))
+                yield model.features(samples[None], torch.tensor([len(samples)]))
 
-        settings = self.config.model.features
-        return Normalizer.fit(measured(), settings.mels, settings.utterance_mean)
+        normalizer = model.normalizer
+        fitted = Normalizer.fit(measured(), model.features.size, normalizer.per_utterance_mean)
+        normalizer.load_state_dict(fitted.state_dict())
 
     def _hear(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
         """Read an utterance and change its speed, level and surroundings."""
@@ -223,7 +218,7 @@ class SpeechData:
         speech = None
         if self.config.model.attention.silence_mask:
             speech = torch.from_numpy(pad_masks([speech_mask(each) for each in heard]).values)
-        return SpeechBatch(samples, lengths, padded, token_lengths, speech, seed)
+        return SpeechBatch(Waveforms(samples, lengths, speech), padded, token_lengths, seed)
 
 
 def _without(utterances: Sequence[Utterance], ids_file: Path) -> list[Utterance]:

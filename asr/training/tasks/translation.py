@@ -9,13 +9,13 @@ from typing import Final
 import torch
 
 from asr.alignment.links import merge_words
-from asr.attention.contract import Memory
 from asr.attention.penalties import entropy
 from asr.corpora.collate import pad_tokens, unpad
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import load_weights, read_folder, save_folder
-from asr.models.seq2seq import build_translation_model
+from asr.models.translation import build_translation_model
 from asr.render.tables import text_table
+from asr.runtime.device import choose_device, products
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring.bleu import phrase_bleu, score, sentence_bleu
 from asr.search.greedy import greedy
@@ -23,7 +23,6 @@ from asr.search.hypothesis import Hypothesis
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, of_both_sides
 from asr.training.config import TranslationConfig
-from asr.training.device import choose_device, products
 from asr.training.journal import tell
 from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
@@ -52,9 +51,16 @@ class TranslationTask:
         self.source, self.target = self.data.source, self.data.target
         torch.manual_seed(config.seed)
         self.model = build_translation_model(config.model, len(self.source), len(self.target))
-        if folder:
-            load_weights(self.model, folder.path)
         self.model.to(self.device)
+
+    def begin(self) -> None:
+        """Prepare a new run: take the weights of `training.start_from`.
+
+        Raises:
+            UserError: the model to start from is missing or does not fit.
+        """
+        if self.config.training.start_from:
+            load_weights(self.model, Path(self.config.training.start_from))
 
     def loss(self, batch: TextBatch, step: int) -> Losses:
         """Return cross-entropy and penalties of a batch."""
@@ -63,7 +69,7 @@ class TranslationTask:
         copies = 2 if settings.consistency else 1
         batch = TextBatch(*(torch.cat([each.to(self.device)] * copies) for each in batch))
         with products(self.device, self.config.training.precision):
-            memory = self._remember(batch)
+            memory = self.model.encode(batch.source, batch.source_lengths).memory
             previous, expected = shift(batch.tokens, batch.token_lengths)
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
             output = decode_with_sampling(self.model.decoder, previous, memory, share)
@@ -74,7 +80,7 @@ class TranslationTask:
                 errors = expected_errors(
                     self.model,
                     memory,
-                    lambda: self._remember(batch),
+                    lambda: self.model.encode(batch.source, batch.source_lengths).memory,
                     most_target_tokens(batch.source_lengths).cpu().numpy(),
                     unpad(batch.tokens, batch.token_lengths),
                     self._missed,
@@ -84,10 +90,6 @@ class TranslationTask:
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
         parts["loss"] = total
         return Losses(total, parts, amount)
-
-    def _remember(self, batch: TextBatch) -> Memory:
-        annotations = self.model.encoder(batch.source, batch.source_lengths)
-        return self.model.decoder.prepare(annotations)
 
     def _missed(self, wanted: list[int], said: list[int]) -> float:
         """What of a reference's tokens a translation misses: 1 − BLEU, times their number."""
@@ -141,10 +143,9 @@ class TranslationTask:
         for start in range(0, len(sentences), VALIDATION_SENTENCES):
             some = pad_tokens(sentences[start : start + VALIDATION_SENTENCES])
             tokens, lengths = (torch.from_numpy(each).to(self.device) for each in some)
-            annotations = self.model.encoder(tokens, lengths)
-            memory = self.model.decoder.prepare(annotations)
-            limits = most_target_tokens(annotations.mask.sum(1)).cpu().numpy()
-            found += greedy(TorchDecoder(self.model.decoder, memory), limits)
+            encoded = self.model.encode(tokens, lengths)
+            limits = most_target_tokens(encoded.lengths).cpu().numpy()
+            found += greedy(TorchDecoder(self.model.decoder, encoded.memory), limits)
         return found
 
     def _tell_phrases(self, step: int, translated: Sequence[Hypothesis]) -> list[float]:

@@ -1,0 +1,105 @@
+"""A speech model with everything that its folder holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import ceil
+from pathlib import Path
+
+import torch
+
+from asr.alignment.boundaries import Boundaries
+from asr.errors import UserError
+from asr.inference.options import DecodingOptions
+from asr.lm.lookahead import WordModel
+from asr.models.build import build_window
+from asr.models.folder import LANGUAGE_MODEL, load_weights, read_folder
+from asr.models.settings import SpeechSettings
+from asr.models.speech import SpeechModel, build_speech_model
+from asr.runtime.device import choose_device
+from asr.tables import from_table
+from asr.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A speech model in float32 for inference, with what belongs to it.
+
+    language_model_file: word n-grams (`asr.lm.word_ngrams`), or None.
+    boundaries: the network that refines word times, or None.
+    decoding: the model's own defaults of the search.
+    """
+
+    model: SpeechModel
+    vocabulary: Vocabulary
+    settings: SpeechSettings
+    language_model_file: Path | None = None
+    boundaries: Boundaries | None = None
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
+
+    @classmethod
+    def load(cls, path: Path, device: str = "cpu") -> LoadedModel:
+        """Load a model folder; device: see `asr.runtime.device.choose_device`.
+
+        Raises:
+            UserError: there is no such folder, it holds no speech model, or the device is missing.
+        """
+        folder = read_folder(path, "speech")
+        if "vocabulary" not in folder.vocabularies:
+            raise UserError(f"{folder.path}: a speech model without its vocabulary.json")
+        settings = from_table(SpeechSettings, folder.model)
+        vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
+        try:
+            model = build_speech_model(settings, len(vocabulary)).eval().requires_grad_(False)
+        except (ValueError, RuntimeError) as error:
+            raise UserError(f"{folder.path}: no model can have these sizes: {error}") from error
+        load_weights(model, folder.path)
+        file = folder.path / LANGUAGE_MODEL
+        return cls(
+            model.to(choose_device(device)),
+            vocabulary,
+            settings,
+            language_model_file=file if file.is_file() else None,
+            boundaries=Boundaries.load(folder.path, settings.features.mels, vocabulary),
+            decoding=from_table(DecodingOptions, folder.decoding, f"{folder.path}: decoding"),
+        )
+
+    @cached_property
+    def language_model(self) -> WordModel | None:
+        """The language model, read on first use.
+
+        Raises:
+            UserError: the file cannot be read, or the model does not write letters.
+        """
+        if self.language_model_file is None:
+            return None
+        return WordModel.load(self.language_model_file, self.vocabulary)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.model.parameters()).device
+
+    @property
+    def seconds_per_annotation(self) -> float:
+        """Seconds of audio for each annotation."""
+        return self.model.seconds_per_annotation
+
+    def windowed(self, back: float, ahead: float) -> LoadedModel:
+        """Return a model whose attention is restricted to a window around its last position.
+
+        back, ahead: seconds before and after the median of the previous step's weights, rounded
+            up to whole annotations; both 0 remove a window. The weights are shared.
+
+        Raises:
+            UserError: a window that extends to one side only, or an attention that takes none.
+        """
+        settings = self.settings.attention
+        reach = [ceil(each / self.seconds_per_annotation) for each in (back, ahead)]
+        settings = replace(settings, window_back=reach[0], window_ahead=reach[1], window_stride=0)
+        try:
+            model = self.model.windowed(build_window(settings))
+        except ValueError as error:
+            raise UserError(f"window of {back:g} s back and {ahead:g} s ahead: {error}") from error
+        return replace(self, model=model, settings=replace(self.settings, attention=settings))
