@@ -166,6 +166,16 @@ def spec_augment(
     return features.masked_fill(masked.to(features.device), 0.0)
 
 
+def add_feature_noise(
+    features: Tensor, lengths: Tensor, generator: torch.Generator, deviation: float
+) -> Tensor:
+    """Add Gaussian noise of a standard deviation to features (B, F, ·) within lengths (B,)."""
+    noise = torch.randn(features.shape, generator=generator, device=features.device)
+    places = torch.arange(features.size(1), device=features.device)
+    within = (places < lengths.to(features.device)[:, None])[:, :, None]
+    return features + deviation * noise * within
+
+
 def _stretches(
     lengths: Tensor, widest: Tensor, count: int, size: int, generator: torch.Generator
 ) -> Tensor:

@@ -54,7 +54,8 @@ def save_folder(
     """Write a model folder.
 
     vocabularies: file stem → JSON of a `Vocabulary`. decoding: see `ModelFolder`. bits:
-    of a stored weight, 32, 16 or 8; in 8 bits each row of a matrix has a scale of its own (vectors keep 16).
+    of a stored weight, 32, 16 or 8; in 8 bits
+    each row of a matrix has a scale of its own (vectors keep 16).
 
     Raises:
         UserError: another number of bits.

@@ -26,8 +26,17 @@ class FeatureSettings(Settings):
 
 @dataclass(frozen=True)
 class AcousticSettings(Settings):
-    """The speech encoder: two convolutions, then bidirectional LSTM layers."""
+    """The speech encoder: a front end, then bidirectional LSTM layers."""
 
+    kind: str = setting(
+        "convolutional",
+        "Front end: two convolutions over log-mel features, or the frames of a frozen public "
+        "encoder, whose weights are not part of the model folder.",
+        choices=("convolutional", "frozen"),
+    )
+    public: str = setting(
+        "whisper-base", 'The public encoder of kind = "frozen": whisper-base or whisper-tiny.en.'
+    )
     channels: int = size(32, "Channels of the two convolutions.")
     state_size: int = size(
         320, "Size of each LSTM in one direction; an annotation has twice this size."
@@ -41,6 +50,12 @@ class AcousticSettings(Settings):
         most=MOST_LAYERS,
     )
     dropout: float = share(0.2, "Dropout rate after each layer.")
+
+    def unread(self) -> Iterator[Unread]:
+        """See `Settings.unread`."""
+        yield Unread(
+            "channels" if self.kind == "frozen" else "public", f'with kind = "{self.kind}"'
+        )
 
 
 @dataclass(frozen=True)
@@ -287,6 +302,19 @@ class SpeechSettings(Settings):
     attention: SpeechAttentionSettings = field(default_factory=SpeechAttentionSettings)
     decoder: DecoderSettings = field(default_factory=DecoderSettings)
     ctc: CTCSettings = field(default_factory=CTCSettings)
+
+    def __post_init__(self) -> None:
+        """Refuse log-mel settings of a model without log-mel features.
+
+        Raises:
+            UserError: the settings.
+        """
+        super().__post_init__()
+        if self.encoder.kind == "frozen" and self.features != FeatureSettings():
+            raise UserError(
+                'features.* is not read with encoder.kind = "frozen"; the nearest key that is '
+                "read: encoder.public"
+            )
 
 
 @dataclass(frozen=True)

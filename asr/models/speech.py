@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from asr.attention.build import with_window
 from asr.attention.contract import Annotations, Memory
@@ -16,7 +17,13 @@ from asr.audio.features import SECONDS_PER_FRAME, Features, LogMel, Normalizer
 from asr.models.build import build_decoder
 from asr.models.ctc import CTCHead
 from asr.models.decoder import Decoder
-from asr.models.encoders.acoustic import AcousticEncoder, ConvolutionFrontEnd
+from asr.models.encoders.acoustic import (
+    AcousticEncoder,
+    ConvolutionFrontEnd,
+    FrameFrontEnd,
+    FrontEnd,
+)
+from asr.models.encoders.frozen import FrozenFeatures
 from asr.models.settings import SpeechSettings
 
 FeatureChange = Callable[[Tensor, Tensor], Tensor]  # features (B, F, size), frames (B,) → features
@@ -123,7 +130,9 @@ class SpeechModel(nn.Module):
             return annotations
         if speech is None:
             raise ValueError("a model with a silence mask needs waveforms with `speech`")
-        return restrict(annotations, pool_mask(speech, self.frames_per_annotation))
+        pooled = pool_mask(speech, self.frames_per_annotation)
+        missing = annotations.mask.size(1) - pooled.size(1)  # frames without a whole window
+        return restrict(annotations, functional.pad(pooled, (0, missing)))
 
     def windowed(self, window: Window | None) -> SpeechModel:
         """Return a model with the same parameters whose attention is restricted to a window.
@@ -141,10 +150,15 @@ class SpeechModel(nn.Module):
 
 
 def build_speech_model(settings: SpeechSettings, vocabulary_size: int) -> SpeechModel:
-    """Make an untrained recogniser of the given sizes."""
-    features = LogMel(mels=settings.features.mels)
+    """Make an untrained recogniser of the given sizes.
+
+    Raises:
+        UserError: an unknown public encoder, or settings that do not fit together.
+        ValueError: an impossible number of layers.
+    """
+    features, normalizer, front = _front_end(settings)
     encoder = AcousticEncoder(
-        ConvolutionFrontEnd(features.size, settings.encoder.channels),
+        front,
         state_size=settings.encoder.state_size,
         layers=settings.encoder.layers,
         layers_before_reduction=settings.encoder.layers_before_reduction,
@@ -154,5 +168,14 @@ def build_speech_model(settings: SpeechSettings, vocabulary_size: int) -> Speech
     if settings.ctc.subframes:
         ctc = CTCHead(encoder.size, vocabulary_size, settings.ctc.subframes)
     decoder = build_decoder(settings.attention, settings.decoder, encoder.size, vocabulary_size)
-    normalizer = Normalizer(features.size, settings.features.utterance_mean)
     return SpeechModel(features, normalizer, encoder, ctc, decoder, settings.attention.silence_mask)
+
+
+def _front_end(settings: SpeechSettings) -> tuple[Features, Normalizer, FrontEnd]:
+    """Make the features of a kind of encoder, their normalisation and the first layers."""
+    if settings.encoder.kind == "frozen":
+        frozen = FrozenFeatures(settings.encoder.public)
+        return frozen, Normalizer(frozen.size, False), FrameFrontEnd(frozen.size)
+    features = LogMel(mels=settings.features.mels)
+    normalizer = Normalizer(features.size, settings.features.utterance_mean)
+    return features, normalizer, ConvolutionFrontEnd(features.size, settings.encoder.channels)

@@ -95,6 +95,9 @@ class ToyTask:
         torch.manual_seed(seed)
         self.model = build_translation_model(self.settings, len(VOCABULARY), len(VOCABULARY))
 
+    def begin(self) -> None:
+        """Start from the random weights."""
+
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch: lists of like length, in random order."""
         self.start = self.start or time.process_time()  # by now the loop has imported all it needs

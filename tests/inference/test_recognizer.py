@@ -318,7 +318,7 @@ def test_folders_that_are_no_speech_model_are_refused(tmp_path: Path) -> None:
     config = json.loads((changed / "config.json").read_text("utf-8"))
     for part, value, message in [
         ("task", "translation", "a model for translation"),
-        ("vocabularies", [], "lacks its vocabulary.json"),
+        ("vocabularies", [], "without its vocabulary.json"),
     ]:
         (changed / "config.json").write_text(json.dumps(config | {part: value}), "utf-8")
         with pytest.raises(UserError, match=message):

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from asr.errors import UserError
+from asr.runtime import device
 from asr.runtime.device import choose_device, multiplies_bf16, products
-from asr.training import device
 
 CPU = torch.device("cpu")
 

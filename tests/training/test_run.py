@@ -212,7 +212,7 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
         run(CONFIG, tmp_path / "third", tones, [*plan, "model.encoder.state_size=10"])
     vocabulary = model / "vocabulary.json"
     vocabulary.write_text(vocabulary.read_text().replace('"z"', '"ä"'))
-    with pytest.raises(UserError, match="other characters"):
+    with pytest.raises(UserError, match="its characters differ"):
         run(CONFIG, tmp_path / "fourth", tones, plan)
 
 
@@ -256,7 +256,7 @@ def test_rooms_and_telephones_are_heard_and_are_no_noise(tones, tmp_path):
         data = SpeechData(load_config(CONFIG, [*plain, *options]), tones, CONFIG.parent)
         assert [each.name for each in data.noise] == ["0000.flac"]
         batch = data.make(0, 0, [0])
-        return batch.samples[0].numpy()
+        return batch.waveforms.samples[0].numpy()
 
     dry, room, line = (
         heard(*each) for each in ([], ["augment.room_share=1.0"], ["augment.telephone_share=1.0"])
@@ -276,15 +276,18 @@ def test_vocal_tracts_are_drawn_for_each_utterance_and_in_training_alone(tones):
         for options in ([], ["augment.tract_lengths=[0.8, 1.25]"])
     )
     batch = drawn.make(0, 0, [0, 1, 2])
-    assert torch.equal(batch.samples, plain.make(0, 0, [0, 1, 2]).samples)
-    assert batch.warps is not None and len(set(batch.warps.tolist())) == 3
-    assert torch.equal(batch.warps, drawn.make(0, 0, [0, 1, 2]).warps)
-    assert batch.to(torch.device("meta")).warps is batch.warps  # filters are made on the CPU
-    assert ((batch.warps >= 0.8) & (batch.warps <= 1.25)).all()
+    warps = batch.waveforms.warps
+    plain_batch = plain.make(0, 0, [0, 1, 2])
+    assert torch.equal(batch.waveforms.samples, plain_batch.waveforms.samples)
+    assert warps is not None and len(set(warps.tolist())) == 3
+    assert torch.equal(warps, drawn.make(0, 0, [0, 1, 2]).waveforms.warps)
+    moved = batch.to(torch.device("meta"))
+    assert moved.waveforms.warps is warps  # filters are made on the CPU
+    assert ((warps >= 0.8) & (warps <= 1.25)).all()
     plain.model.eval()
-    assert plain.loss(batch, 0).total != plain.loss(batch._replace(warps=None), 0).total
-    assert plain.make(0, 0, [0]).warps is None
-    assert all(batch.warps is None for _, batch in drawn.data.dev_batches())
+    assert plain.loss(batch, 0).total != plain.loss(plain_batch, 0).total
+    assert plain_batch.waveforms.warps is None
+    assert all(batch.waveforms.warps is None for _, batch in drawn.data.dev_batches())
 
 
 @pytest.mark.parametrize("lengths", ["[1.1, 0.9]", "[0.9]", "[0.1, 1.0]", "[1.0, 2.0]"])

@@ -293,6 +293,7 @@ def test_a_model_to_start_from_brings_its_vocabularies(tmp_path: Path) -> None:
     start = replace(settings.training, start_from=str(tmp_path / "model"))
     second = TranslationTask(replace(settings, seed=5, training=start), tmp_path, tmp_path)
     assert (second.source, second.target) == (first.source, first.target)
+    second.begin()
     before, after = first.model.state_dict(), second.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
 

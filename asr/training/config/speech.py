@@ -58,6 +58,11 @@ class SpeechDataSettings(Settings):
     longest: float = setting(
         20.0, "Longest utterance to train on, in seconds; longer ones are left out.", above=0
     )
+    frame_cache: str = setting(
+        "",
+        'Folder in which the frames of model.encoder.kind = "frozen" are cached, by the content '
+        "of the audio. Empty: they are computed in every epoch.",
+    )
     cache_gigabytes: float = setting(
         4.0, "Memory for decoded audio, in gigabytes.", least=0, most=100_000
     )
@@ -103,11 +108,27 @@ class AugmentSettings(Settings):
     room_share: float = share(0.0, "Share that is reverberated by a room of data.noise.")
     telephone_share: float = share(0.0, "Share reduced to the band of a telephone.")
     time_masks: int = setting(2, "SpecAugment: masks over time.", least=0, most=1000)
-    time_width: int = setting(40, "Widest mask over time, in 10 ms frames.", least=0, most=100_000)
+    time_width: int = setting(
+        40,
+        "Widest mask over time, in frames: of 10 ms, or 40 ms with a frozen encoder.",
+        least=0,
+        most=100_000,
+    )
     time_share: float = share(0.08, "Widest mask over time, as a share of the utterance.")
-    frequency_masks: int = setting(2, "SpecAugment: masks over mel bands.", least=0, most=1000)
-    frequency_width: int = setting(20, "Widest mask over mel bands.", least=0, most=256)
-    after_step: int = setting(0, "First step with SpecAugment.", least=0)
+    frequency_masks: int = setting(
+        2,
+        "SpecAugment: masks over mel bands, or over channels of a frozen encoder.",
+        least=0,
+        most=1000,
+    )
+    frequency_width: int = setting(20, "Widest mask over mel bands or channels.", least=0, most=256)
+    feature_noise: float = setting(
+        0.0,
+        "Deviation of Gaussian noise that is added to the normalised features.",
+        least=0,
+        most=10,
+    )
+    after_step: int = setting(0, "First step with SpecAugment and feature noise.", least=0)
 
     def __post_init__(self) -> None:
         """Refuse values out of range and pairs that are none.
@@ -134,8 +155,9 @@ class AugmentSettings(Settings):
                 yield Unread(name, "without masks over time (time_masks = 0)")
         if not self.frequency_masks:
             yield Unread("frequency_width", "without masks over mel bands (frequency_masks = 0)")
-        if not self.time_masks and not self.frequency_masks:
-            yield Unread("after_step", "without masks (time_masks = frequency_masks = 0)")
+        if not (self.time_masks or self.frequency_masks or self.feature_noise):
+            why = "without masks or noise (time_masks = frequency_masks = feature_noise = 0)"
+            yield Unread("after_step", why)
 
 
 @dataclass(frozen=True)
@@ -174,8 +196,23 @@ class SpeechConfig(Settings):
                 f"loss.ctc = {self.loss.ctc} is not read without a CTC head "
                 "(model.ctc.subframes = 0); the nearest key that is read: loss.label_smoothing"
             )
+        self._check_frozen()
         if self.augment.noise_share and not self.data.noise:
             raise UserError(
                 f"augment.noise_share = {self.augment.noise_share} is not read without noise "
                 "recordings; the nearest key: data.noise"
+            )
+
+    def _check_frozen(self) -> None:
+        """Refuse keys that only one kind of encoder reads."""
+        if self.model.encoder.kind != "frozen":
+            if self.data.frame_cache:
+                raise UserError(
+                    f'data.frame_cache = "{self.data.frame_cache}" is not read without a frozen '
+                    "encoder; the nearest key that is read: data.cache_gigabytes"
+                )
+        elif self.augment.tract_lengths != (1.0, 1.0):
+            raise UserError(
+                "augment.tract_lengths is not read with a frozen encoder; the nearest key that is "
+                "read: augment.speeds"
             )

@@ -17,6 +17,7 @@ from asr.audio.read import SAMPLE_RATE
 from asr.corpora.collate import unpad
 from asr.errors import UserError
 from asr.models.ctc import ctc_loss
+from asr.models.encoders.frozen import FrozenFeatures
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.speech import build_speech_model
 from asr.runtime.device import choose_device, products
@@ -59,6 +60,9 @@ class SpeechTask:
         torch.manual_seed(config.seed)
         self.model = build_speech_model(config.model, len(self.data.vocabulary))
         self.model.to(self.device)
+        if isinstance(self.model.features, FrozenFeatures):
+            cache = config.data.frame_cache
+            self.model.features.load(Path(cache) if cache else None)
         start = config.training.start_from
         self.decoding = read_folder(Path(start), "speech").decoding if start else {}
 
@@ -85,7 +89,7 @@ class SpeechTask:
         batch = batch.to(self.device)
         change = None
         if step >= self.config.augment.after_step:
-            change = partial(self._spec_augment, seed=batch.seed)
+            change = partial(self._change_features, seed=batch.seed)
         model = self.model
         with products(self.device, self.config.training.precision):
             encoded = model.encode(batch.waveforms, change)
@@ -191,10 +195,10 @@ class SpeechTask:
             decoding=self.decoding,
         )
 
-    def _spec_augment(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:
+    def _change_features(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:
         settings = self.config.augment
         generator = torch.Generator(self.device).manual_seed(seed)
-        return augment.spec_augment(
+        masked = augment.spec_augment(
             features,
             frames,
             generator,
@@ -204,3 +208,6 @@ class SpeechTask:
             frequency_masks=settings.frequency_masks,
             frequency_width=settings.frequency_width,
         )
+        if not settings.feature_noise:
+            return masked
+        return augment.add_feature_noise(masked, frames, generator, settings.feature_noise)
