@@ -35,25 +35,28 @@ def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[
         raise UserError(f"{folder}: cannot make the run folder: {error.strerror}") from error
     data = data or config_file.parent
     if isinstance(config, SpeechConfig) and not (folder / "config.json").exists():
-        _check_manifests(config, data)
+        _check_manifests(config, data, config_file.parent)
     arguments = (config, folder, data, config_file.parent)
     run_in_processes(config.training.processes, _run_here, *arguments)
     return folder / "model"
 
 
-def _check_manifests(config: SpeechConfig, data: Path) -> None:
-    """Look at every recording before a run begins, not in the middle of its first night."""
+def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> None:
+    """Check every recording that is used before a run begins."""
     from asr.corpora.manifest import require_clean
+    from asr.text.lines import read_entries
     from asr.text.vocabulary import Vocabulary
 
     symbols = Vocabulary.characters().inventory
-    for manifest in (*(each.manifest for each in config.data.train), config.data.dev):
+    lists = [(each.manifest, each.without) for each in config.data.train]
+    for manifest, without in (*lists, (config.data.dev, "")):
         if not (data / manifest).is_file():
             raise UserError(
                 f"{data / manifest}: no such manifest; --data names the folder that the config's "
                 f"paths are relative to"
             )
-        require_clean(data / manifest, symbols)
+        left_out = read_entries(config_folder / without, comment="#") if without else ()
+        require_clean(data / manifest, symbols, {identifier for _, identifier in left_out})
 
 
 def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> None:
