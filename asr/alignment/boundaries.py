@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from asr.alignment.times import SHORTEST_PAUSE
+from asr.alignment.spans import SHORTEST_PAUSE
 from asr.audio.features import FRAMES_PER_SECOND
 from asr.models.boundary import LETTERS, BoundaryModel, surroundings
 from asr.models.folder import BOUNDARIES, load_weights

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from asr.alignment import times
+from asr.alignment import spans
 from asr.alignment.boundaries import Boundaries
 from asr.attention.contract import Annotations, Memory
 from asr.attention.masks import pool_mask, restrict
@@ -29,6 +29,7 @@ from asr.models.initial import mean
 from asr.models.seq2seq import SpeechModel, build_speech_model, build_window
 from asr.models.settings import SpeechSettings
 from asr.results import Character, Segment, Span, StopReason
+from asr.runtime.teacher_forcing import teacher_forced_weights
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
 from asr.search.contract import Scorer
@@ -165,7 +166,7 @@ class LoadedModel:
                 f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio: nobody "
                 "speaks so fast; is it the text of another recording?"
             )
-        weights, log_probabilities = times.teacher_forced_weights(
+        weights, log_probabilities = teacher_forced_weights(
             self.model.decoder, encoded.memory, tokens
         )
         summands = log_probabilities.tolist()
@@ -258,10 +259,10 @@ class LoadedModel:
         ctc = None
         if encoded.ctc_log_probs is not None:
             assert self.model.ctc is not None
-            ctc = encoded.ctc_log_probs[row, : annotations * self.model.ctc.subframes]
+            ctc = encoded.ctc_log_probs[row, : annotations * self.model.ctc.subframes].numpy()
         symbols = [self.vocabulary.decode([token]) for token in tokens]
-        placed = times.spans(tokens, weights, ctc, seconds, piece.duration)
-        words = times.words(symbols, placed, log_probabilities)
+        placed = spans.spans(tokens, weights, ctc, seconds, piece.duration)
+        words = spans.words(symbols, placed, log_probabilities)
         characters = [
             Character(symbol, start, end, min(1.0, float(np.exp(log_probability))))
             for symbol, (start, end), log_probability in zip(

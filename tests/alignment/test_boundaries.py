@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from tiny_model import write_tiny_model
 
 from asr.alignment.boundaries import Boundaries, questions
-from asr.alignment.times import SHORTEST_PAUSE
+from asr.alignment.spans import SHORTEST_PAUSE
 from asr.errors import UserError
 from asr.inference.decoding import LoadedModel
 from asr.inference.recognizer import Recognizer
