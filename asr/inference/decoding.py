@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from asr.alignment import spans
-from asr.alignment.boundaries import Boundaries
 from asr.attention.contract import Annotations, Memory
 from asr.attention.masks import pool_mask, restrict
 from asr.audio.features import HOP_MS, LogMel, Normalizer
@@ -29,6 +28,7 @@ from asr.models.initial import mean
 from asr.models.seq2seq import SpeechModel, build_speech_model, build_window
 from asr.models.settings import SpeechSettings
 from asr.results import Character, Segment, Span, StopReason
+from asr.runtime.boundary import BoundaryRefiner
 from asr.runtime.teacher_forcing import teacher_forced_weights
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
@@ -81,7 +81,7 @@ class LoadedModel:
     normalizer: Normalizer
     settings: SpeechSettings
     language_model_file: Path | None = None
-    boundaries: Boundaries | None = None
+    boundaries: BoundaryRefiner | None = None
 
     @cached_property
     def language_model(self) -> WordModel | None:
@@ -116,7 +116,7 @@ class LoadedModel:
         features = LogMel(mels=settings.features.mels)
         file = folder.path / LANGUAGE_MODEL
         words = file if file.is_file() else None
-        boundaries = Boundaries.load(folder.path, settings.features.mels, vocabulary)
+        boundaries = BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary)
         return cls(model, vocabulary, features, normalizer, settings, words, boundaries)
 
     @property
