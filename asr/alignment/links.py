@@ -1,4 +1,4 @@
-"""What looked at what, word by word: the weights of tokens merged, and Pharaoh links."""
+"""Attention between words: the weights of tokens merged into those of words, and Pharaoh links."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from asr.results import WordWeights
 from asr.text.segmentation import WORD_START
 
-LEAST_SHARE: Final = 0.1  # of a word's weights, to be named
+LEAST_SHARE: Final = 0.1  # smallest weight of a source word that `looks` lists
 
 
 class Look(NamedTuple):
-    """A word of the source that was looked at: its number from 0, and its share, 0 to 1."""
+    """A source word that a target word attends to: its index from 0, and its weight, 0 to 1."""
 
     word: int
     text: str
@@ -30,9 +30,10 @@ def merge_words(
 ) -> WordWeights:
     """Merge the weights (U, T) of tokens into those of words.
 
-    source, target: T and U tokens, end-of-sentence last. A word's pieces are looked at together,
-    so their columns are summed; it looks with the mean of its pieces' rows. Where the tokens are
-    words already (`subwords` false) nothing changes.
+    The columns of a source word's pieces are summed, the rows of a target word's pieces averaged.
+
+    source, target: T and U tokens, end-of-sentence last. subwords: false if the tokens are words
+        already, and nothing changes.
     """
     if not subwords:
         return WordWeights(tuple(source), tuple(target), weights)
@@ -45,10 +46,10 @@ def merge_words(
 
 
 def chain(sentences: Sequence[WordWeights]) -> WordWeights:
-    """Return the weights of sentences in a row, each of which looks at its own source alone.
+    """Concatenate sentences: block-diagonal weights, zero between different sentences.
 
-    They get one end in common: that of the last. What a word looked at its sentence's end counts
-    as looking at that. One sentence comes back as it is.
+    The result has one end-of-sentence, that of the last sentence. Weight on the end of an earlier
+    sentence is moved to it. A single sentence is returned as it is.
     """
     if len(sentences) == 1:
         return sentences[0]
@@ -67,9 +68,9 @@ def chain(sentences: Sequence[WordWeights]) -> WordWeights:
 
 
 def looks(found: WordWeights) -> list[list[Look]]:
-    """Return for each target word, the end left out, the words it looked at, the most first.
+    """Return for each target word the source words it attends to, in descending order of weight.
 
-    What has less than `LEAST_SHARE` is left out.
+    End-of-sentence is left out as a target. Weights below `LEAST_SHARE` are left out.
     """
     return [
         [
@@ -82,10 +83,10 @@ def looks(found: WordWeights) -> list[list[Look]]:
 
 
 def pharaoh(found: WordWeights) -> str:
-    """Return the links as `source-target` numbers from 0, one for each target word.
+    """Return the links as `source-target` pairs of indices from 0, one for each target word.
 
-    A word is linked with the source word it looked at most; one that looked most at the end of
-    the sentence has no link.
+    A target word is linked to the source word of the largest weight, and has no link if that is
+    end-of-sentence.
     """
     most = found.weights[:-1].argmax(1).tolist()
     end = len(found.source) - 1
@@ -93,7 +94,7 @@ def pharaoh(found: WordWeights) -> str:
 
 
 def _group(tokens: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
-    """Where words begin among tokens that end with end-of-sentence, and their texts."""
+    """Return the first token of each word, and the words; tokens: end-of-sentence last."""
     starts = [
         place
         for place, token in enumerate(tokens)

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from asr.alignment import times
 from asr.attention.contract import Annotations, Memory
 from asr.errors import UserError
 from asr.inference.encoding import EncodedPieces, encode, seconds_of_speech
@@ -22,6 +21,7 @@ from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
 from asr.models.initial import mean
 from asr.results import Segment, StopReason
+from asr.runtime.teacher_forcing import teacher_forced_weights
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
 from asr.search.contract import Scorer
@@ -63,7 +63,7 @@ def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float =
             f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio: nobody "
             "speaks so fast; is it the text of another recording?"
         )
-    weights, log_probabilities = times.teacher_forced_weights(
+    weights, log_probabilities = teacher_forced_weights(
         loaded.model.decoder, encoded.memory, tokens
     )
     summands = log_probabilities.tolist()

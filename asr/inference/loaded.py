@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from asr.alignment.boundaries import Boundaries
 from asr.errors import UserError
 from asr.inference.options import DecodingOptions
 from asr.lm.lookahead import WordModel
@@ -17,6 +16,7 @@ from asr.models.build import build_window
 from asr.models.folder import LANGUAGE_MODEL, load_weights, read_folder
 from asr.models.settings import SpeechSettings
 from asr.models.speech import SpeechModel, build_speech_model
+from asr.runtime.boundary import BoundaryRefiner
 from asr.runtime.device import choose_device
 from asr.tables import from_table
 from asr.text.vocabulary import Vocabulary
@@ -35,7 +35,7 @@ class LoadedModel:
     vocabulary: Vocabulary
     settings: SpeechSettings
     language_model_file: Path | None = None
-    boundaries: Boundaries | None = None
+    boundaries: BoundaryRefiner | None = None
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
 
     @classmethod
@@ -61,7 +61,7 @@ class LoadedModel:
             vocabulary,
             settings,
             language_model_file=file if file.is_file() else None,
-            boundaries=Boundaries.load(folder.path, settings.features.mels, vocabulary),
+            boundaries=BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary),
             decoding=from_table(DecodingOptions, folder.decoding, f"{folder.path}: decoding"),
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from asr.alignment import times
+from asr.alignment import spans
 from asr.inference.encoding import EncodedPieces
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece
@@ -35,9 +35,9 @@ def segment(
     weights = found.weights[: len(tokens), :annotations]  # (U, T)
     ctc = None if encoded.ctc is None else encoded.ctc[row, : encoded.ctc_lengths[row]]
     seconds = loaded.seconds_per_annotation * encoded.paces[row]  # at the piece's own speed
-    placed = times.spans(tokens, weights, ctc, seconds, piece.duration)
+    placed = spans.spans(tokens, weights, ctc, seconds, piece.duration)
     symbols = [loaded.vocabulary.decode([token]) for token in tokens]
-    words = times.words(symbols, placed, log_probabilities)
+    words = spans.words(symbols, placed, log_probabilities)
     characters = [
         Character(symbol, start, end, min(1.0, float(np.exp(log_probability))))
         for symbol, (start, end), log_probability in zip(
@@ -80,8 +80,8 @@ def _resampled(weights: NDArray[np.float32], columns: int) -> NDArray[np.float32
     return np.array(shared, np.float32).reshape(len(weights), columns)
 
 
-def _shifted(spans: Sequence[Timed], seconds: float) -> tuple[Timed, ...]:
+def _shifted(timed: Sequence[Timed], seconds: float) -> tuple[Timed, ...]:
     """Return spans within a piece as spans within the recording."""
     return tuple(
-        span._replace(start=span.start + seconds, end=span.end + seconds) for span in spans
+        span._replace(start=span.start + seconds, end=span.end + seconds) for span in timed
     )

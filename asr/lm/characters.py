@@ -1,4 +1,4 @@
-"""A small n-gram language model for search: interpolated with Witten–Bell weights.
+"""A small n-gram language model for the search, interpolated with Witten–Bell weights.
 
     p(c | h) = (count(h c) + D(h) · p(c | h')) / (count(h) + D(h))
 
@@ -6,9 +6,9 @@ D(h) is the number of different tokens that follow h, h' is h without its oldest
 distribution below the empty history is uniform (Witten and Bell 1991, in the form of Chen and
 Goodman 1998).
 
-Every history is a node with a row of probabilities and a row of following nodes, so that a step of
-any number of hypotheses is two look-ups. That is for vocabularies of characters: a row is as long
-as the vocabulary.
+Every history is a node with a row of probabilities and a row of successor nodes, so a step of any
+number of hypotheses is two look-ups. This suits vocabularies of characters, since each row has the
+length of the vocabulary.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Floats = NDArray[np.float64]
 
 
 class NgramCounts(NamedTuple):
-    """Counts of n-grams of each order from 1, from which a model is built.
+    """Counts of n-grams of orders 1, 2, ….
 
-    grams: per order, sorted codes Σ y_i · V^(n − i). counts: number of occurrences of each.
+    grams: per order n, the sorted codes Σ y_i · V^(n − i) of y_1 … y_n. counts: of each.
     """
 
     vocabulary_size: int
@@ -41,29 +41,29 @@ class NgramCounts(NamedTuple):
 def count_ngrams(
     texts: Iterable[Sequence[int]], vocabulary_size: int, order: int = 6, least: int = 1
 ) -> NgramCounts:
-    """Count n-grams up to `order` in texts of ids (without end-of-sentence, which is added).
+    """Count n-grams up to `order` in texts of ids without end-of-sentence, which is added.
 
-    least: histories of two tokens and more that occur less often than this are left out.
+    least: smallest count of a history of two or more tokens; rarer ones are left out.
 
     Raises:
         UserError: no text, or an order too high for the vocabulary.
     """
     if order < 1 or vocabulary_size**order >= 2**63:
-        raise UserError(f"n-gram order {order} does not suit {vocabulary_size} tokens; lower it")
+        raise UserError(f"n-gram order {order} is too high for {vocabulary_size} tokens; lower it")
     parts = [np.asarray([EOS, *text, EOS], dtype=np.int64) for text in texts]
     if not parts:
         raise UserError("no text to count n-grams in; give it some lines")
     stream = np.concatenate(parts)
-    place = np.concatenate([np.arange(len(part)) for part in parts])  # in the text
+    place = np.concatenate([np.arange(len(part)) for part in parts])  # position in its text
     codes = stream.copy()
     grams, counts = [], []
     for size in range(1, order + 1):
-        # The first token of a text is never predicted, and no history reaches into the last text.
+        # The first token of a text is not predicted, and no history crosses the start of its text.
         seen, count = np.unique(codes[place >= max(size - 1, 1)], return_counts=True)
         if size > 2:
             _, inverse = np.unique(seen // vocabulary_size, return_inverse=True)
-            often = np.bincount(inverse, weights=count)[inverse] >= least
-            seen, count = seen[often], count[often]
+            is_frequent = np.bincount(inverse, weights=count)[inverse] >= least
+            seen, count = seen[is_frequent], count[is_frequent]
         grams.append(seen)
         counts.append(count.astype(np.int64))
         older = np.concatenate([np.zeros(size, np.int64), stream[:-size]])
@@ -72,10 +72,10 @@ def count_ngrams(
 
 
 class NgramModel:
-    """N-gram model as a `LanguageModel` for search; its state is the node (B, N) of each text."""
+    """N-gram model as a `LanguageModel`; its state is the node (B, N) of each text."""
 
     def __init__(self, counts: NgramCounts) -> None:
-        self._probabilities, self._following = _tables(counts)  # (nodes, V) both
+        self._probabilities, self._successors = _tables(counts)  # (nodes, V) each
 
     @classmethod
     def train(
@@ -85,12 +85,12 @@ class NgramModel:
         order: int = 6,
         least: int = 1,
     ) -> NgramModel:
-        """Count and build at once; see `count_ngrams`."""
+        """Count n-grams and build the model; see `count_ngrams`."""
         return cls(count_ngrams(texts, vocabulary_size, order, least))
 
     def start(self, batch: int) -> Integers:
-        """See `LanguageModel.start`: what follows EOS at the start of a text."""
-        return np.full((batch, 1), self._following[0, EOS])
+        """See `LanguageModel.start`: a text starts after EOS."""
+        return np.full((batch, 1), self._successors[0, EOS])
 
     def probabilities(self, state: Integers, tokens: Integers | None = None) -> Floats:
         """Return the probabilities (…, V) of the next token, or those (…) of tokens; state (…)."""
@@ -115,37 +115,37 @@ class NgramModel:
 
     def follow(self, state: Integers, tokens: Integers) -> Integers:
         """Append a token (…) to each text; state (…)."""
-        found: Integers = self._following[state, tokens]
+        found: Integers = self._successors[state, tokens]
         return found
 
 
 def _tables(counts: NgramCounts) -> tuple[Floats, Integers]:
-    """Return probabilities and following nodes, (nodes, V) each; node 0 is the empty history."""
+    """Return probabilities and successor nodes, (nodes, V) each; node 0 is the empty history."""
     size = counts.vocabulary_size
-    histories = [np.unique(grams // size) for grams in counts.grams]  # codes, per length from 0
-    first = np.cumsum([0, *(len(codes) for codes in histories)])  # node of each length's first
+    histories = [np.unique(grams // size) for grams in counts.grams]  # codes, by length from 0
+    first = np.cumsum([0, *(len(codes) for codes in histories)])  # first node of each length
     probabilities = np.zeros((first[-1], size))
-    following = np.zeros((first[-1], size), dtype=np.int64)
+    successors = np.zeros((first[-1], size), dtype=np.int64)
     for length, codes in enumerate(histories):
         nodes = slice(first[length], first[length + 1])
-        shorter = np.zeros(len(codes), dtype=np.int64)  # nodes of the histories without the oldest
+        shorter = np.zeros(len(codes), dtype=np.int64)  # nodes without the oldest token
         backed_off = np.full((len(codes), size), 1 / (size - 1))
         backed_off[:, BLANK] = 0
         if length:
             without_oldest = codes % size ** (length - 1)
             shorter = first[length - 1] + np.searchsorted(histories[length - 1], without_oldest)
             backed_off = probabilities[shorter]
-            following[nodes] = following[shorter]
+            successors[nodes] = successors[shorter]
         seen = np.zeros((len(codes), size))
         grams = counts.grams[length]
         seen[np.searchsorted(codes, grams // size), grams % size] = counts.counts[length]
-        different = (seen > 0).sum(1, keepdims=True)
-        probabilities[nodes] = (seen + different * backed_off) / (
-            seen.sum(1, keepdims=True) + different
+        distinct = (seen > 0).sum(1, keepdims=True)  # D(h)
+        probabilities[nodes] = (seen + distinct * backed_off) / (
+            seen.sum(1, keepdims=True) + distinct
         )
         if length + 1 < len(histories):
-            # A longer history, where it was seen, leads on to its own node.
+            # The successor is the longer history if that was seen.
             longer = histories[length + 1]
             nodes_before = first[length] + np.searchsorted(codes, longer // size)
-            following[nodes_before, longer % size] = first[length + 1] + np.arange(len(longer))
-    return probabilities, following
+            successors[nodes_before, longer % size] = first[length + 1] + np.arange(len(longer))
+    return probabilities, successors

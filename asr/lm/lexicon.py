@@ -14,24 +14,24 @@ Integers = NDArray[np.int64]
 
 
 class Lexicon:
-    """A prefix tree of sorted words; those with one prefix are a range of their numbers.
+    """A prefix tree of sorted words; the words with one prefix have consecutive numbers.
 
-    Nodes are prefixes: 0 is the empty one, −1 stands for a prefix of no word.
+    Nodes are prefixes: 0 is the empty prefix, −1 stands for one that no word has.
 
-    children: (nodes, V), the node one character on, or −1. first, after: (nodes,), the words with
-    this prefix are first … after − 1. whole: (nodes,) bool, whether the prefix is itself a word,
-    which then is the one at `first`.
+    children: (nodes, V), the node of the prefix with one more character, or −1. first, after:
+    (nodes,), the words with this prefix are first … after − 1. whole: (nodes,) bool, whether the
+    prefix is itself a word, which is then `first`.
     """
 
     def __init__(self, words: Sequence[str], vocabulary: Vocabulary) -> None:
         """Build the tree of words, spelt in the characters of a vocabulary.
 
         Raises:
-            ValueError: there are none, they are not sorted, or one occurs twice.
+            ValueError: no words, not sorted, or one occurs twice.
         """
         if not words or any(a >= b for a, b in pairwise(words)):
-            raise ValueError("a lexicon wants at least one word, and its words sorted, each once")
-        # Code points, 0 behind the end of a word; one column a character.
+            raise ValueError("a lexicon needs at least one word, and its words sorted, each once")
+        # Code points, 0 after the end of a word; one column per character.
         points = np.array(words).view(np.uint32).reshape(len(words), -1)
         lengths = (points > 0).sum(1)
         shared = np.zeros(len(words), np.int64)  # characters shared with the word before
@@ -47,14 +47,14 @@ class Lexicon:
         for depth in range(points.shape[1]):
             long = np.flatnonzero(lengths > depth)
             new = shared[long] <= depth
-            # A prefix shared with the word before has the node made for an earlier word.
-            maker = np.maximum.accumulate(np.where(new, np.arange(len(long)), 0))
-            made = first_new[long[maker]] + depth - shared[long[maker]]
-            children[parent[long], characters[long, depth]] = made
-            first[made[new]] = long[new]
-            np.maximum.at(after, made, long + 1)
-            whole[made[lengths[long] == depth + 1]] = True
-            parent[long] = made
+            # A prefix shared with the word before has the node created for an earlier word.
+            creator = np.maximum.accumulate(np.where(new, np.arange(len(long)), 0))
+            nodes = first_new[long[creator]] + depth - shared[long[creator]]
+            children[parent[long], characters[long, depth]] = nodes
+            first[nodes[new]] = long[new]
+            np.maximum.at(after, nodes, long + 1)
+            whole[nodes[lengths[long] == depth + 1]] = True
+            parent[long] = nodes
         self.children = children
         self.first = first
         self.after = after

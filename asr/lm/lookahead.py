@@ -1,13 +1,13 @@
-"""Look-ahead: a word model that scores characters, from the first one of each word.
+"""Look-ahead: a word model that scores every character of a word, not only its end.
 
-While a word is spelt, its possible completions are the words with that prefix, a range of the
-sorted lexicon; the model sums p(w | h) over them. With S(prefix) for that sum
+The possible completions of a prefix are a range of the sorted lexicon, over which the model sums
+p(w | h). With S(prefix) for that sum
 
     p(character | prefix, h) = S(prefix + character) / S(prefix)
 
-and a space or the end of the text after a whole word takes the rest. Words that are not in the
-lexicon share p(unknown | h), spelt by a character n-gram model; the two sums are added, so that
-the whole is a normalised model of texts. Source: Hori et al. 2018, "End-to-end speech recognition
+and the probability of the word itself goes to a space or the end of the text. Words outside the
+lexicon share p(unknown | h), distributed by a character n-gram model. The two sums are added, so
+that the model of texts is normalised. Source: Hori et al. 2018, "End-to-end speech recognition
 with word-based RNN language models" (look-ahead), with a mixture for unknown words.
 
 With a recurrent model, p is a mixture: the n-grams predict whether the text ends, and both models
@@ -33,23 +33,23 @@ from asr.search.contract import Booleans
 from asr.search.trees import change
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
-SPELLING_ORDER = 5  # of the character model of unknown words
-RECURRENT_SHARE = 0.6  # of the mixture
+SPELLING_ORDER = 5  # of the character n-grams of unknown words
+RECURRENT_SHARE = 0.6  # weight of the recurrent model in the mixture
 _LEAST = 1e-30  # lower bound of a probability
 
 
 class WordState(NamedTuple):
-    """N texts of each of B utterances; everything is (B, N, …).
+    """N texts for each of B utterances; all arrays are (B, N, …).
 
-    contexts: (B, N, order − 1), the last word, the last two, …, as places in the tables; −1 if
-    they do not occur. goes_on: probability that there is another word. recurrent: the
-    `RecurrentContext` of each; None without a recurrent model.
+    contexts: (B, N, order − 1), indices in the tables of the last word, the last two, …; −1 if
+    they do not occur. goes_on: probability of another word. recurrent: a `RecurrentContext` each;
+    None without a recurrent model.
     node: of the prefix in the lexicon. spelling: state of the character model. spelt: probability
-    of an unknown word with this prefix. mass: of all completions.
+    of an unknown word with this prefix. mass: probability of all completions.
     known: (B, N, V), probability of the words with this prefix and one more character; in the
-    column of the blank, that of the prefix as a word.
-    after_word: contexts, as above, if the word ends here. ends: probability that it ends
-    then.
+    column of the blank, of the prefix as a word.
+    after_word: contexts, as above, if the word ends here. ends: probability that the text then
+    ends.
     log_probs: (B, N, V).
     """
 
@@ -67,7 +67,7 @@ class WordState(NamedTuple):
 
 
 class _Texts(NamedTuple):
-    """The part of a `WordState` from which the rest follows, of F texts in one row."""
+    """The fields of a `WordState` from which the others are computed, for F texts: (F, …)."""
 
     contexts: Integers
     goes_on: Floats
@@ -79,22 +79,22 @@ class _Texts(NamedTuple):
 
 
 class WordModel:
-    """Word n-grams, and perhaps a recurrent model, as a `LanguageModel` of characters."""
+    """Word n-grams, with or without a recurrent model, as a `LanguageModel` of characters."""
 
     def __init__(
         self, ngrams: WordNgrams, vocabulary: Vocabulary, recurrent: RecurrentWords | None = None
     ) -> None:
         """Make the model for a search over this vocabulary.
 
-        recurrent: has a share of `RECURRENT_SHARE` in the probability of the next word.
+        recurrent: has weight `RECURRENT_SHARE` in the probability of the next word.
 
         Raises:
             UserError: the vocabulary is not one of characters with a space.
         """
         if vocabulary.kind != "characters" or vocabulary.encode(" ") == [UNK]:
             raise UserError(
-                f"a word language model scores letters and spaces, but this model writes "
-                f"{vocabulary.kind}: leave the language model out"
+                f"a word language model needs a vocabulary of characters with a space, but this "
+                f"model has {vocabulary.kind}: leave the language model out"
             )
         (self._space,) = vocabulary.encode(" ")
         self._lexicon = Lexicon(ngrams.words, vocabulary)
@@ -105,9 +105,9 @@ class WordModel:
 
     @classmethod
     def load(cls, path: Path | str, vocabulary: Vocabulary) -> WordModel:
-        """Read word n-grams, and a recurrent model if its folder is next to the file.
+        """Read word n-grams, and a recurrent model from the folder of the same name, if any.
 
-        That folder has the name of the file without its suffix.
+        path: of the n-grams; the folder has its name without the suffix.
 
         Raises:
             UserError: as `WordNgrams.load` and `RecurrentWords.load`.
@@ -153,16 +153,16 @@ class WordModel:
     def _extended(
         self, state: WordState, at: tuple[Integers, Integers], tokens: Integers
     ) -> _Texts:
-        """Append tokens (F,) to the texts at some places (F,) of a state."""
-        node, between = state.node[at], tokens == self._space
+        """Append tokens (F,) to the texts with indices `at`, (F,) each, in a state."""
+        node, is_space = state.node[at], tokens == self._space
         spelling, recurrent = state.spelling[at], state.recurrent[at]
         spelt = state.spelt[at] * self._spelling.probabilities(spelling, tokens)
         mass = state.known[(*at, tokens)] + spelt
-        contexts = np.where(between[:, None], state.after_word[at], state.contexts[at])
-        goes_on = np.where(between, 1 - state.ends[at], state.goes_on[at])
-        node_after = np.where(between, 0, self._lexicon.children[node, tokens])
+        contexts = np.where(is_space[:, None], state.after_word[at], state.contexts[at])
+        goes_on = np.where(is_space, 1 - state.ends[at], state.goes_on[at])
+        node_after = np.where(is_space, 0, self._lexicon.children[node, tokens])
         spelling = self._spelling.follow(spelling, tokens)
-        ended = np.flatnonzero(between)
+        ended = np.flatnonzero(is_space)
         if len(ended):
             if self._recurrent is not None:
                 words = self._finished(node[ended])
@@ -175,7 +175,7 @@ class WordModel:
         return _Texts(contexts, goes_on, recurrent, node_after, spelling, spelt, mass)
 
     def _scored(self, texts: _Texts) -> WordState:
-        """Score the next characters of F texts."""
+        """Compute the scores of the next characters of F texts."""
         node, within = texts.node, texts.node != 0
         known = self._known(texts)  # (F, V)
         after_word = self._ngrams.after(texts.contexts, self._finished(node))
@@ -185,7 +185,7 @@ class WordModel:
         ending = known[:, BLANK] + unknown[:, EOS] + unknown[:, self._space]
         joint[:, self._space] = ending * (1 - ends * within)
         joint[:, EOS] = ending * ends * within
-        joint[:, EOS] += (1 - texts.goes_on) * (~within & (texts.mass == 1))  # nothing written
+        joint[:, EOS] += (1 - texts.goes_on) * (~within & (texts.mass == 1))  # at an empty text
         joint[:, BLANK] = 0
         joint /= texts.mass[:, None]
         log_probs = np.log(np.clip(joint, _LEAST, 1.0, out=joint), out=joint)
@@ -206,7 +206,7 @@ class WordModel:
         return known
 
     def _finished(self, node: Integers) -> Integers:
-        """Return the word (F,) that a space would end."""
+        """Return the word (F,) that ends at each node, the unknown word if none does."""
         return np.where(self._lexicon.whole[node], self._lexicon.first[node], self._ngrams.unknown)
 
     def _unknown_word(
@@ -240,7 +240,7 @@ class WordModel:
 
 
 def _spread(values: NDArray[np.generic], alive: Booleans) -> NDArray[np.generic]:
-    """Put values (F, …) where alive (B, N) is True, zeros elsewhere: (B, N, …)."""
+    """Return (B, N, …) with values (F, …) where alive (B, N) is true, and zeros elsewhere."""
     if len(values) == alive.size:
         return values.reshape(*alive.shape, *values.shape[1:])
     spread = np.zeros((*alive.shape, *values.shape[1:]), values.dtype)

@@ -1,4 +1,4 @@
-"""Word n-grams as running sums: the probability of a range of words after any context."""
+"""Word n-grams as cumulative sums: the probability of a range of words in any context."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from asr.search.contract import Booleans
 class _Table(NamedTuple):
     """The n-grams of one order.
 
-    codes: (n,), sorted. sums: (n + 1,), of the explicit probabilities before each. follow:
-    (contexts + 1,) bool, whether any n-gram has this context; False for −1, the last. rest:
-    (contexts,), what is not explicit after each.
+    codes: (n,), sorted. sums: (n + 1,), of the explicit probabilities before each n-gram. occurs:
+    (contexts + 1,) bool, whether any n-gram has this context; false for −1, the last. rest:
+    (contexts,), probability that is not explicit, in each context.
     """
 
     codes: Integers
     sums: Floats
-    follow: Booleans
+    occurs: Booleans
     rest: Floats
 
 
 class NgramRanges:
-    """A `WordNgrams` that answers for ranges of words; contexts as in `asr.lm.lookahead`.
+    """A `WordNgrams` for ranges of words; contexts as in `asr.lm.lookahead`.
 
-    end, unknown: the numbers of these words.
+    end, unknown: the numbers of the end of text and the unknown word.
     """
 
     def __init__(self, ngrams: WordNgrams) -> None:
-        """Sum up the probabilities of each order."""
+        """Compute the cumulative sums of each order."""
         words = len(ngrams.words)
         self.end, self._start, self.unknown = words, words + 1, words + 2
         self._size = words + SPECIAL_WORDS
@@ -40,11 +40,11 @@ class NgramRanges:
         contexts = self._size
         for table in ngrams.tables:
             place = table.codes // self._size
-            follow = np.zeros(contexts + 1, np.bool_)
-            follow[place] = True
-            seen = np.bincount(place, weights=table.explicit, minlength=contexts)
-            rest = np.asarray(1.0 - seen, np.float64)
-            self._tables.append(_Table(table.codes, _sums(table.explicit), follow, rest))
+            occurs = np.zeros(contexts + 1, np.bool_)
+            occurs[place] = True
+            explicit = np.bincount(place, weights=table.explicit, minlength=contexts)
+            rest = np.asarray(1.0 - explicit, np.float64)
+            self._tables.append(_Table(table.codes, _sums(table.explicit), occurs, rest))
             contexts = len(table.codes)
 
     def start(self) -> Integers:
@@ -53,11 +53,11 @@ class NgramRanges:
         return self.after(empty, np.array([self._start]))
 
     def range(self, contexts: Integers, first: Integers, after: Integers) -> Floats:
-        """Return Σ p(w | h) of the words first … after − 1, (P,); contexts (P, order − 1)."""
+        """Return Σ p(w | h) over the words first … after − 1, (P,); contexts (P, order − 1)."""
         total: Floats = self._unigrams[after] - self._unigrams[first]
         for order, table in enumerate(self._tables):
             context = contexts[:, order]
-            some = np.flatnonzero(table.follow[context])
+            some = np.flatnonzero(table.occurs[context])
             if not len(some):
                 continue
             context = context[some]
@@ -74,12 +74,12 @@ class NgramRanges:
         return self.range(contexts, end, end + 1)
 
     def after(self, contexts: Integers, words: Integers) -> Integers:
-        """Return the contexts (P, order − 1) once a word (P,) has been appended."""
+        """Return the contexts (P, order − 1) after a word (P,) is appended to each."""
         new = np.full(contexts.shape, -1)
         new[:, 0] = words
         for order, table in enumerate(self._tables[:-1]):
             context = contexts[:, order]
-            some = np.flatnonzero(table.follow[context])
+            some = np.flatnonzero(table.occurs[context])
             if not len(some):
                 continue
             code = context[some] * self._size + words[some]
@@ -90,4 +90,5 @@ class NgramRanges:
 
 
 def _sums(probabilities: Floats) -> Floats:
+    """Return the sum before each entry, and the total at the end."""
     return np.concatenate([[0.0], np.cumsum(probabilities)])

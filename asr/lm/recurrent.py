@@ -1,10 +1,10 @@
-"""A recurrent word model at run time, in numpy: the probability of ranges of the lexicon.
+"""A recurrent word model at run time, in NumPy: the probability of a range of the lexicon.
 
-After each word its probabilities are summed up in the order of the lexicon, so that the
-probability of all words with one prefix is one difference. Words that it does not know share the
-probability of its unknown word in proportion to their unigrams. It does not predict where a text
-ends. Source: Hori et al. 2018, "End-to-end speech recognition with word-based RNN language
-models". The same model as `asr.models.language`, which trains it.
+After each word the probabilities of the next word are accumulated in the order of the lexicon, so
+the probability of all words with one prefix is one difference. Words outside the model's vocabulary
+share the probability of its unknown word in proportion to their unigrams. The end of a text is not
+predicted. Source: Hori et al. 2018, "End-to-end speech recognition with word-based RNN language
+models". `asr.models.language` has the same model for training.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ Singles = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RecurrentContext:
-    """All words of one text so far.
+    """The state after the words of one text.
 
     output, cell: (H,), state of the LSTM. sums: (K + 1,), of the probabilities before each of the
-    K words that lexicon and model share, in the lexicon's order. unknown: of all other words.
+    K words that lexicon and model share, in the lexicon's order. unknown: probability of all other
+    words.
     """
 
     output: Singles
@@ -44,10 +45,10 @@ class LSTMWords:
     """An LSTM with an adaptive softmax over V words (Grave et al. 2017), for single steps."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        """Take the weights of an `asr.models.language.RecurrentLanguageModel`, by their names.
+        """Use the weights of an `asr.models.language.RecurrentLanguageModel`, by their names.
 
         Raises:
-            KeyError: one is missing.
+            KeyError: a weight is missing.
         """
         single = {name: np.asarray(value, np.float32) for name, value in weights.items()}
         self._embedding = single["embedding.weight"]
@@ -68,20 +69,20 @@ class LSTMWords:
 
     @property
     def state_size(self) -> int:
-        """H."""
+        """H, the size of output and cell."""
         return len(self._recurrent)
 
     def step(
         self, words: Integers, output: Singles, cell: Singles
     ) -> tuple[Singles, Singles, Singles]:
-        """Read a word (n,) each; output, cell (n, H).
+        """Advance n states by a word each: words (n,), output and cell (n, H).
 
         Returns the probabilities (n, V) of the next words, and the new output and cell.
         """
         gates = self._embedding[words] @ self._inputs + output @ self._recurrent + self._bias
-        enter, forget, candidate, leave = np.split(gates, 4, axis=-1)
-        cell = _sigmoid(forget) * cell + _sigmoid(enter) * np.tanh(candidate)
-        output = _sigmoid(leave) * np.tanh(cell)
+        input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=-1)
+        cell = _sigmoid(forget_gate) * cell + _sigmoid(input_gate) * np.tanh(candidate)
+        output = _sigmoid(output_gate) * np.tanh(cell)
         matrix, bias = self._vector
         vectors = np.tanh(output @ matrix + bias)  # (n, P)
         matrix, bias = self._first
@@ -96,15 +97,15 @@ class LSTMWords:
 
 
 class RecurrentWords:
-    """A recurrent model of the words of a `WordNgrams`, by their numbers there."""
+    """A recurrent model of the words of a `WordNgrams`, with the word numbers of the latter."""
 
     def __init__(self, model: LSTMWords, vocabulary: Vocabulary, ngrams: WordNgrams) -> None:
-        """Match the words of both; vocabulary: the model's."""
+        """Match the words of the model, by its vocabulary, to those of the n-grams."""
         self._model = model
         ids = np.array([*(vocabulary.encode(word)[0] for word in ngrams.words), EOS, EOS, UNK])
-        known = (ids != UNK) & (ids != EOS)
-        self._ids, self._shared = ids, ids[known]
-        self._places = np.cumsum([0, *known])  # (W + 4,), shared words before each
+        is_shared = (ids != UNK) & (ids != EOS)
+        self._ids, self._shared = ids, ids[is_shared]
+        self._shared_before = np.cumsum([0, *is_shared])  # (W + 4,), shared words before each
         others = ngrams.unigrams * (ids == UNK)
         self._others = np.cumsum([0, *(others / others.sum())])  # (W + 4,)
 
@@ -113,7 +114,7 @@ class RecurrentWords:
         """Read a model folder.
 
         Raises:
-            UserError: it is not one of a language model, or is damaged.
+            UserError: the folder holds no language model, or is damaged.
         """
         read = read_folder(folder, "language")
         vocabulary = Vocabulary.from_json(read.vocabularies["words"])
@@ -121,7 +122,7 @@ class RecurrentWords:
         try:
             model = LSTMWords(weights)
         except KeyError as error:
-            raise UserError(f"{folder / WEIGHTS}: weights without {error}") from error
+            raise UserError(f"{folder / WEIGHTS}: has no weights {error}") from error
         return cls(model, vocabulary, ngrams)
 
     def start(self) -> RecurrentContext:
@@ -133,13 +134,13 @@ class RecurrentWords:
     def after(
         self, contexts: Sequence[RecurrentContext], words: Sequence[int]
     ) -> list[RecurrentContext]:
-        """Return the contexts once a word, by its number, has been appended to each.
+        """Return the contexts after a word, by its number, is appended to each.
 
         Equal pairs of context and word are computed once.
         """
         ids = [int(self._ids[word]) for word in words]
         keys = [(id(context), word) for context, word in zip(contexts, ids, strict=True)]
-        places = {key: place for place, key in enumerate(keys)}  # of one text for each key
+        places = {key: place for place, key in enumerate(keys)}  # a text of each key
         some = [contexts[place] for place in places.values()]
         read = self._read(
             np.array([ids[place] for place in places.values()]),
@@ -158,9 +159,10 @@ class RecurrentWords:
     ) -> Floats:
         """Return Σ p(w) over the words first … after − 1, (P,).
 
-        Pairs up to stops[0] are of the first context, those up to stops[1] of the second, ….
+        The ranges before stops[0] belong to the first context, those before stops[1] to the second,
+        and so on.
         """
-        begin, end = self._places[first], self._places[after]
+        begin, end = self._shared_before[first], self._shared_before[after]
         found: Floats = self._others[after] - self._others[first]
         for context, (start, stop) in zip(contexts, pairwise([0, *stops]), strict=True):
             sums, own = context.sums, found[start:stop]

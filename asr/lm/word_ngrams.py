@@ -1,13 +1,12 @@
-"""Word n-grams in an interpolated form, whose probabilities add up over ranges of words.
+"""Word n-grams in interpolated form, whose probabilities can be summed over ranges of words.
 
     p_n(w | h) = explicit_n(h, w) + rest_n(h) · p_{n−1}(w | h')
 
-explicit_n is what is left of the relative frequency of an n-gram that was seen and kept after
-its discount; rest_n(h) = 1 − Σ_w explicit_n(h, w) takes all other mass, that of n-grams pruned
-included; h' is h without its oldest word. Since the sum over words goes through every line of
-the formula, so does the probability of a whole range of words, which is what a search that
-spells its words needs (`asr.lm.lookahead`).
-`asr.lm.estimation` counts one in texts.
+explicit_n is the discounted relative frequency of a kept n-gram, 0 for others. rest_n(h) =
+1 − Σ_w explicit_n(h, w) is the remaining probability, that of pruned n-grams included. h' is h
+without its oldest word. The formula is linear in p, so it also holds for the sum over a range of
+words, which a search over characters needs (`asr.lm.lookahead`). `asr.lm.estimation` makes such a
+model from texts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from asr.errors import UserError
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SPECIAL_WORDS = 3  # behind the words: end of text, start of text, unknown word
+SPECIAL_WORDS = 3  # after the words: end of text, start of text, unknown word
 _LEVELS = 255  # of a stored probability
 _LEAST = -20.0  # nats; the lowest level
 
@@ -31,8 +30,8 @@ _LEAST = -20.0  # nats; the lowest level
 class Table(NamedTuple):
     """N-grams of one order.
 
-    codes: (n,) sorted, context · (W + 3) + word. The context of a bigram is its first word, that
-        of a longer n-gram the place of its context in the table one order lower.
+    codes: (n,) sorted, context · (W + 3) + word. The context of a bigram is its first word, of a
+        longer n-gram the index of its context in the table of the next lower order.
     explicit: (n,) explicit probability of each.
     """
 
@@ -52,14 +51,14 @@ class WordNgrams(NamedTuple):
     tables: list[Table]
 
     def save(self, path: Path | str) -> None:
-        """Write the model, compressed (.npz): probabilities on a logarithmic scale of a byte."""
+        """Write the model as compressed .npz, probabilities as bytes on a logarithmic scale."""
         arrays: dict[str, NDArray[np.generic]] = {
             "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
             "unigrams": self.unigrams.astype(np.float32),
         }
         size = len(self.unigrams)
         for order, table in enumerate(self.tables, start=2):
-            arrays[f"follow{order}"] = _small(np.bincount(table.codes // size))  # each context
+            arrays[f"follow{order}"] = _small(np.bincount(table.codes // size))  # per context
             arrays[f"last{order}"] = _small(table.codes % size)
             arrays[f"levels{order}"] = _levels(table.explicit)
         with open(path, "wb") as file:
@@ -70,7 +69,7 @@ class WordNgrams(NamedTuple):
         """Read a model that `save` wrote.
 
         Raises:
-            UserError: the file cannot be read, or holds something else.
+            UserError: the file cannot be read, or is not such a model.
         """
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -90,15 +89,16 @@ class WordNgrams(NamedTuple):
 
 
 def _small(numbers: Integers) -> NDArray[np.unsignedinteger[Any]]:
-    """Store numbers, none negative, in as few bytes as the largest takes."""
+    """Return numbers, not negative, in the smallest type that holds the largest."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def _levels(probabilities: Floats) -> NDArray[np.uint8]:
+    """Quantise probabilities."""
     with np.errstate(divide="ignore"):
         scaled = np.log(probabilities) / _LEAST * _LEVELS
     levels: NDArray[np.uint8] = np.clip(np.ceil(scaled), 0, _LEVELS).astype(np.uint8)
-    return levels  # rounded down in probability, so that no context comes to more than 1
+    return levels  # probabilities are rounded down, so that no context sums to more than 1
 
 
 def _probabilities(levels: NDArray[np.uint8]) -> Floats:

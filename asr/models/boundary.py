@@ -1,4 +1,4 @@
-"""A rough time of a word's beginning or end made exact: a look at the sound around it."""
+"""A small network that predicts the exact time of a word boundary from the audio around it."""
 
 from __future__ import annotations
 
@@ -7,53 +7,55 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-REACH: Final = 15  # frames of 10 ms that are looked at on either side, and that a time may move
+REACH: Final = 15  # frames of 10 ms: input on either side of a boundary, and its largest offset
 FRAMES: Final = 2 * REACH + 1
-LETTERS: Final = 4  # two before a boundary and two after it
+CONTEXT: Final = 2  # characters on either side of a boundary
+CHARACTERS: Final = 2 * CONTEXT
 HIDDEN: Final = 256
 
 
 class BoundaryModel(nn.Module):
-    """Probability of each offset, −`REACH` to `REACH` frames, from a rough to the true boundary.
+    """Probability of each offset, −`REACH` to `REACH` frames, from approximate to true boundary.
 
-    A perceptron of two layers over the log-mel frames around the rough boundary and the letters
-    on both sides of it. Pairs of neighbouring mel filters are taken together.
+    A perceptron of two layers over the log-mel frames around the approximate boundary and the
+    characters on both sides of it. Pairs of neighbouring mel filters are averaged.
 
-    mels: filters of a frame, an even number. symbols: of the vocabulary.
+    mels: filters per frame, an even number. symbols: size of the vocabulary.
     """
 
     def __init__(self, mels: int, symbols: int, dropout: float = 0.3) -> None:
         super().__init__()
         self.symbols = symbols
+        # The names are those of stored weights.
         self.sound = nn.Linear(FRAMES * (mels // 2), HIDDEN)
-        self.letters = nn.Embedding(LETTERS * symbols, HIDDEN)  # a table for each of the four
+        self.letters = nn.Embedding(CHARACTERS * symbols, HIDDEN)  # one table per position
         self.hidden = nn.Linear(HIDDEN, HIDDEN)
         self.output = nn.Linear(HIDDEN, 2 * FRAMES)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, sound: Tensor, letters: Tensor, is_end: Tensor) -> Tensor:
-        """Return logits (N, FRAMES) of N boundaries.
+    def forward(self, features: Tensor, characters: Tensor, is_end: Tensor) -> Tensor:
+        """Return the logits (N, FRAMES) of the offsets of N boundaries.
 
-        sound: (N, FRAMES, mels), normalised. letters: (N, LETTERS) ids, the blank beyond the text.
-        is_end: (N,) bool, whether a word ends there; else one begins.
+        features: (N, FRAMES, mels), normalised. characters: (N, CHARACTERS) ids, the blank where
+        there is no character. is_end: (N,) bool, true for the end of a word, false for a start.
         """
-        pairs = sound.unflatten(2, (-1, 2)).mean(3).flatten(1)  # (N, FRAMES · mels / 2)
-        tables = torch.arange(LETTERS, device=letters.device) * self.symbols
-        first = self.sound(pairs) + self.letters(letters + tables).sum(1)  # (N, HIDDEN)
+        pairs = features.unflatten(2, (-1, 2)).mean(3).flatten(1)  # (N, FRAMES · mels / 2)
+        tables = torch.arange(CHARACTERS, device=characters.device) * self.symbols
+        first = self.sound(pairs) + self.letters(characters + tables).sum(1)  # (N, HIDDEN)
         second = self.hidden(self.dropout(first.relu()))
         both = self.output(self.dropout(second.relu())).unflatten(1, (2, FRAMES))
         return torch.where(is_end[:, None], both[:, 1], both[:, 0])
 
-    def offsets(self, sound: Tensor, letters: Tensor, is_end: Tensor) -> Tensor:
-        """Return the median offset (N,) of each boundary, in frames."""
-        summed: Tensor = self(sound, letters, is_end).softmax(1).cumsum(1)
-        return (summed < 0.5).sum(1) - REACH
+    def offsets(self, features: Tensor, characters: Tensor, is_end: Tensor) -> Tensor:
+        """Return the median offset (N,) of each boundary, in frames; arguments as in `forward`."""
+        cumulative: Tensor = self(features, characters, is_end).softmax(1).cumsum(1)
+        return (cumulative < 0.5).sum(1) - REACH
 
 
 def surroundings(features: Tensor, frames: Tensor) -> Tensor:
-    """Return (N, FRAMES, mels) of features (F, mels) around frames (N,); F is not 0.
+    """Return (N, FRAMES, mels): features (F, mels), F not 0, around each of frames (N,).
 
-    Beyond the first and the last frame these are repeated.
+    The first and the last frame are repeated beyond the ends.
     """
     reach = torch.arange(-REACH, REACH + 1, device=frames.device)
     return features[(frames[:, None] + reach).clamp(0, len(features) - 1)]

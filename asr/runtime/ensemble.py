@@ -1,4 +1,4 @@
-"""Several decoders as one: the mean of their probabilities at every step."""
+"""An ensemble of decoders: the mean of their probabilities at every step."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 
 from asr.search.contract import Integers, SearchDecoder, Stepped
 
-States = tuple[Any, ...]  # of the members, in their order
+States = tuple[Any, ...]  # one of each member, in their order
 
 
 class Ensemble:
-    """Decoders of one vocabulary, bound to the same utterances; to a search they are one decoder.
+    """A `SearchDecoder` made of decoders with one vocabulary, bound to the same utterances.
 
-    p(y_i) = 1/K Σ_k p_k(y_i). Each member keeps its own state and attention; the weights are the
-    mean of the members'. The members may be run by different engines.
+    p(y_i) = 1/K Σ_k p_k(y_i). Each member has its own state and attention; the weights are the
+    mean of the members' weights. The members may use different engines.
     """
 
     def __init__(self, members: Sequence[SearchDecoder[Any]]) -> None:
-        """Join decoders.
+        """Make an ensemble of decoders.
 
         Raises:
-            ValueError: there are none.
+            ValueError: no decoder.
         """
         if not members:
-            raise ValueError("an ensemble needs a member")
+            raise ValueError("an ensemble needs at least one decoder, got none")
         self.members = tuple(members)
 
     @property

@@ -1,4 +1,4 @@
-"""Searching with torch: a decoder and the memory of one batch behind the step protocol."""
+"""Search with torch: a decoder and the memory of one batch as a `SearchDecoder`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from asr.search.trees import take
 
 
 class TorchDecoder:
-    """An `asr.search.contract.SearchDecoder` run by torch, on the device of the memory.
+    """An `asr.search.contract.SearchDecoder` in torch, on the device of the memory.
 
-    A step sends the tokens to that device, and log-probabilities and weights back in one copy.
+    Each step copies the tokens to that device, and log-probabilities and weights back in one copy.
     """
 
     def __init__(self, module: Decoder, memory: Memory) -> None:
@@ -59,7 +59,7 @@ class TorchDecoder:
 
 
 def _arrays(first: Tensor, second: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return two float32 tensors (B, N, ·) as arrays, copied from their device at once."""
+    """Return two float32 tensors (B, N, ·) as arrays, with one copy from their device."""
     if first.device.type == "cpu":
         return first.numpy(), second.numpy()
     joined = torch.cat([first, second], dim=-1).cpu().numpy()

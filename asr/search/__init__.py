@@ -1,4 +1,4 @@
-"""From a decoder that steps to text: greedy search, beam search, and additional scorers."""
+"""Greedy search, beam search, and the scorers that a beam search can add."""
 
 from asr.search.beam import beam_search
 from asr.search.contract import LanguageModel, Scorer, SearchDecoder, Stepped

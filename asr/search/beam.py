@@ -23,7 +23,7 @@ from asr.text.vocabulary import BLANK, EOS
 Doubles = NDArray[np.float64]
 
 _LEAST = -1e4  # in place of a log-probability of −inf
-_DONE_SHARE = 1 / 8  # of the rows, before they are taken out
+_DONE_SHARE = 1 / 8  # finished utterances are removed at this share of the rows
 
 
 class _Live(NamedTuple, Generic[State]):
@@ -31,10 +31,10 @@ class _Live(NamedTuple, Generic[State]):
 
     decoder: SearchDecoder[State]
     state: State
-    tokens: Integers  # (b, n), last token of each
+    tokens: Integers  # (b, n), last token of each hypothesis
     recent: Integers  # (b, n, settings.recombine), the last tokens
     totals: Doubles  # (b, n), sums of scores; −inf for a dead hypothesis
-    watch: GuardState
+    guard: GuardState
     scorers: tuple[ScorerState, ...]
 
 
@@ -62,23 +62,24 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Decode each utterance to its `best` hypotheses, best first (fewer if fewer ended).
 
-    limits: (B,), most tokens of each text, end-of-sentence not counted. At its limit every
-        hypothesis ends: by "eos" if it would have ended there, else by "length".
-    scorers: see `asr.search.contract.Scorer`; made for this batch, in its order.
+    limits: (B,), largest number of tokens of each text, end-of-sentence not counted. At the limit
+        every hypothesis ends, with "eos" if it would have ended there, else with "length".
+    scorers: see `asr.search.contract.Scorer`; made for this batch, utterances in the same order.
 
-    An utterance is done when no live hypothesis can rank among its best any more; those done are
-    taken out of the batch once they are an eighth of it. Hypotheses stopped by the guard are
-    returned only where too few others ended.
+    An utterance is finished when no live hypothesis can still rank among its best. Finished
+    utterances are removed from the batch once they are an eighth of it. Hypotheses stopped by the
+    guard are returned only if too few others ended.
 
     Raises:
-        UserError: weights of the scorers that leave the decoder a negative one.
+        UserError: a weight of a scorer is negative, or the weights leave the decoder a negative
+            one.
         ValueError: limits of the wrong shape, or negative.
     """
     share = _decoder_share(scorers)
     gain = sum(scorer.weight * scorer.bound for scorer in scorers)
     caps = check_limits(limits, decoder.utterances)
     pools = [Pool(settings, cap, best, gain) for cap in caps]
-    history, utterances = History(), list(range(len(caps)))  # of the rows
+    history, utterances = History(), list(range(len(caps)))  # utterance of each row
     search = _Search(settings, tuple(scorers), share)
     live = search.start(decoder)
     step = 0
@@ -105,7 +106,7 @@ def beam_search(
 
 
 def _decoder_share(scorers: Sequence[Scorer]) -> float:
-    """Return the weight of the decoder: what the scorers that share with it leave."""
+    """Return the weight of the decoder: 1 minus the weights of the scorers that share it."""
     share = 1 - sum(scorer.weight for scorer in scorers if scorer.shares)
     if share < 0 or any(scorer.weight < 0 for scorer in scorers):
         raise UserError(
@@ -117,7 +118,7 @@ def _decoder_share(scorers: Sequence[Scorer]) -> float:
 
 @dataclass(frozen=True)
 class _Search:
-    """What stays the same during a search; share: weight of the decoder."""
+    """What is constant during a search; share: weight of the decoder."""
 
     settings: BeamSettings
     scorers: tuple[Scorer, ...]
@@ -132,7 +133,7 @@ class _Search:
             tokens=np.full((batch, 1), EOS),
             recent=np.full((batch, 1, self.settings.recombine), EOS),
             totals=np.zeros((batch, 1)),
-            watch=(self.settings.guard or DEFAULT_GUARD).start(batch),
+            guard=(self.settings.guard or DEFAULT_GUARD).start(batch),
             scorers=tuple(scorer.start(batch) for scorer in self.scorers),
         )
 
@@ -144,18 +145,18 @@ class _Search:
     ) -> tuple[_Live[State], _Columns]:
         """Choose the next hypotheses: log_probs (b, n, V), weights (b, n, T).
 
-        Returns them with the decoder's and the scorers' states still those of their parents.
+        In the result the states of decoder and scorers are still those of the parents.
         """
-        log_probs[..., BLANK] = -np.inf  # no token; not renormalised
+        log_probs[..., BLANK] = -np.inf  # the blank is no token; not renormalised
         sums = self._sums(log_probs, live)  # (b, n, V)
         end_totals = sums[..., EOS].copy()  # (b, n)
-        self._bar_endings(sums, log_probs)
+        self._forbid_early_ends(sums, log_probs)
         totals, parents, tokens = choose(sums, live.recent, self.settings)  # (b, m)
         rows = np.arange(len(tokens))[:, None]
-        watch, excess = live.watch, np.zeros(tokens.shape, np.int32)
+        guard, excess = live.guard, np.zeros(tokens.shape, np.int32)
         if self.settings.guard is not None:
             peaks = weights.argmax(-1)[rows, parents]
-            watch, excess = self.settings.guard.advance(reorder(watch, parents), tokens, peaks)
+            guard, excess = self.settings.guard.advance(reorder(guard, parents), tokens, peaks)
         columns = _Columns(
             ends=log_probs[..., EOS],
             end_totals=end_totals,
@@ -169,15 +170,15 @@ class _Search:
             tokens=tokens,
             recent=append(live.recent, parents, tokens),
             totals=np.where((tokens == EOS) | (excess > 0), -np.inf, totals),
-            watch=watch,
+            guard=guard,
         )
         return extended, columns
 
     def advance(self, live: _Live[State], columns: _Columns) -> _Live[State]:
-        """Bring the states of decoder and scorers from the parents to the chosen hypotheses."""
+        """Update the states of decoder and scorers from the parents to the chosen hypotheses."""
         alive = live.totals > -np.inf
         state, parents = live.state, columns.parents
-        if columns.ends.shape[1] > 1 or parents.shape[1] > 1:  # else there is nothing to reorder
+        if columns.ends.shape[1] > 1 or parents.shape[1] > 1:  # else the order is unchanged
             state = live.decoder.select(state, parents)
         scorers = tuple(
             scorer.advance(each, parents, live.tokens, alive)
@@ -186,17 +187,17 @@ class _Search:
         return live._replace(state=state, scorers=scorers)
 
     def take(self, live: _Live[State], rows: Integers) -> _Live[State]:
-        """Keep some utterances."""
+        """Keep the utterances rows (b',)."""
         decoder, state = live.decoder.take(live.state, rows)
         scorers = tuple(
             scorer.take(each, rows) for scorer, each in zip(self.scorers, live.scorers, strict=True)
         )
-        arrays = take((live.tokens, live.recent, live.totals, live.watch), rows)
+        arrays = take((live.tokens, live.recent, live.totals, live.guard), rows)
         return _Live(decoder, state, *arrays, scorers)
 
     def _sums(self, log_probs: NDArray[np.float32], live: _Live[State]) -> Doubles:
         """Return the sums of scores (b, n, V) of each hypothesis with each next token."""
-        # A decoder may give exactly 0 to a token; finite, so that something can always be chosen.
+        # A decoder may assign probability 0 to a token; a finite bound keeps all sums comparable.
         sums = np.maximum(log_probs, _LEAST, dtype=np.float64)
         if self.share != 1:
             sums *= self.share
@@ -206,19 +207,20 @@ class _Search:
         sums[..., BLANK] = -np.inf
         return sums
 
-    def _bar_endings(self, sums: Doubles, log_probs: NDArray[np.float32]) -> None:
-        """Forbid, in `sums`, endings below the threshold."""
+    def _forbid_early_ends(self, sums: Doubles, log_probs: NDArray[np.float32]) -> None:
+        """Set `sums` of end-of-sentence to −inf where it is below `end_threshold`."""
         threshold = self.settings.end_threshold
         if threshold is None:
             return
         ends = log_probs[..., EOS].copy()
         log_probs[..., EOS] = -np.inf
-        barred = ends < threshold * log_probs.max(-1)  # (b, n)
+        is_early = ends < threshold * log_probs.max(-1)  # (b, n)
         log_probs[..., EOS] = ends
-        sums[..., EOS][barred] = -np.inf
+        sums[..., EOS][is_early] = -np.inf
 
 
 def _recorded(utterances: Sequence[int], weights: NDArray[np.float32], columns: _Columns) -> Step:
+    """Return a step as `History` stores it."""
     return Step(
         rows={utterance: row for row, utterance in enumerate(utterances)},
         weights=weights,

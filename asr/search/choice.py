@@ -1,4 +1,4 @@
-"""Which hypotheses a beam keeps: the best extensions, less those that end alike."""
+"""Pruning and recombination: which extensions of the hypotheses a beam keeps."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from asr.text.vocabulary import EOS
 
 Doubles = NDArray[np.float64]
 
-_SPARE = 3  # candidates for each place in the beam, where some may end alike
+_CANDIDATES = 3  # per place in the beam, since recombination removes some
 _FACTOR = np.int64(6364136223846793005)  # of a 64-bit linear congruential generator (Knuth)
 
 
 def choose(
     sums: Doubles, recent: Integers, settings: BeamSettings
 ) -> tuple[Doubles, Integers, Integers]:
-    """Choose the best extensions of each utterance by their sums (b, n, V).
+    """Choose the best extensions of each utterance by their sums of scores (b, n, V).
 
     recent: (b, n, L), the last tokens of each hypothesis, L = settings.recombine.
     Returns sums (−inf if too far below the best), parents and tokens, (b, m), best first; m is
-    as small as the most that any utterance keeps.
+    the largest number that any utterance keeps.
     """
     vocabulary_size = sums.shape[-1]
     flat = sums.reshape(len(sums), -1)
-    totals, index = _top(flat, settings.size * (_SPARE if settings.recombine else 1))
+    totals, index = _top(flat, settings.size * (_CANDIDATES if settings.recombine else 1))
     if settings.recombine:
         totals, index = _recombined(totals, index, recent, vocabulary_size, settings.size)
     totals[totals < totals[:, :1] - settings.width] = -np.inf
     if totals.shape[1] > 1:
-        most = max(1, int((totals > -np.inf).sum(1).max(initial=0)))  # alive; the dead come last
+        most = max(1, int((totals > -np.inf).sum(1).max(initial=0)))  # live; the dead come last
         totals, index = totals[:, :most], index[:, :most]
     parents, tokens = np.divmod(index, vocabulary_size)
     return totals, parents, tokens
 
 
 def append(recent: Integers, parents: Integers, tokens: Integers) -> Integers:
-    """Return the last tokens (b, m, L) of each hypothesis with its new one."""
+    """Return the last tokens (b, m, L) of each new hypothesis."""
     if not recent.shape[-1]:
         return np.broadcast_to(recent[:, :1], (*parents.shape, 0))
     kept = recent[np.arange(len(parents))[:, None], parents]
@@ -46,7 +46,7 @@ def append(recent: Integers, parents: Integers, tokens: Integers) -> Integers:
 
 
 def _top(values: Doubles, count: int) -> tuple[Doubles, Integers]:
-    """Return the greatest of each row (b, K) in descending order, and their indices."""
+    """Return the `count` largest values of each row in descending order, and their indices."""
     if count == 1:
         index = values.argmax(-1)[:, None]
         return np.take_along_axis(values, index, -1), index
@@ -62,14 +62,15 @@ def _top(values: Doubles, count: int) -> tuple[Doubles, Integers]:
 def _recombined(
     totals: Doubles, index: Integers, recent: Integers, vocabulary_size: int, size: int
 ) -> tuple[Doubles, Integers]:
-    """Keep the `size` best (b, k) of those whose last tokens differ; two endings always do."""
+    """Keep the `size` best (b, k) with different last tokens; an ended one is no duplicate."""
     parents, tokens = np.divmod(index, vocabulary_size)
-    powers = _FACTOR ** np.arange(recent.shape[-1])[::-1]  # wraps around: a hash of the tokens
+    # The key of a hypothesis is a hash of its last tokens; overflow wraps around.
+    powers = _FACTOR ** np.arange(recent.shape[-1])[::-1]
     before = recent[..., 1:] @ powers[:-1]  # (b, n)
     keys = np.take_along_axis(before, parents, -1) + tokens
-    alike = keys[:, :, None] == keys[:, None]  # (b, k, k)
-    again = np.tril(alike, -1).any(-1)  # a better one has the same last tokens
-    again &= tokens != EOS
-    order = np.argsort(again, axis=-1, kind="stable")[:, :size]
-    totals = np.where(again, -np.inf, totals)
+    equal = keys[:, :, None] == keys[:, None]  # (b, k, k)
+    is_duplicate = np.tril(equal, -1).any(-1)  # a better one has the same last tokens
+    is_duplicate &= tokens != EOS
+    order = np.argsort(is_duplicate, axis=-1, kind="stable")[:, :size]
+    totals = np.where(is_duplicate, -np.inf, totals)
     return np.take_along_axis(totals, order, -1), np.take_along_axis(index, order, -1)

@@ -1,4 +1,4 @@
-"""What a search needs: a decoder that steps, and scorers; all arrays are numpy's.
+"""The interfaces of the search: decoder, scorer and language model, with NumPy arrays.
 
 Letters: B utterances, N hypotheses of each, V tokens, T annotations.
 """
@@ -32,8 +32,8 @@ class Stepped(NamedTuple, Generic[State]):
 class SearchDecoder(Protocol[State]):
     """A decoder bound to the memory of one batch. Its state is opaque to the search.
 
-    No method changes the decoder or a state; each returns a new one. So an engine may keep its
-    state on a device of its own, and a search may go on from any earlier state.
+    No method changes the decoder or a state; each returns a new one. The state may stay on a
+    device, and a search may continue from any earlier state.
     """
 
     @property
@@ -44,16 +44,16 @@ class SearchDecoder(Protocol[State]):
         """Return the state before the first step, with N = 1."""
 
     def step(self, tokens: Integers, state: State) -> Stepped[State]:
-        """Read the last token of each hypothesis, (B, N)."""
+        """Advance each hypothesis by its last token, (B, N)."""
 
     def select(self, state: State, parents: Integers) -> State:
         """Reorder hypotheses: the m-th new one is the old one parents[b, m]; parents (B, M)."""
 
     def take(self, state: State, rows: Integers) -> tuple[Self, State]:
-        """Return decoder and state of the utterances rows (b,); an utterance may occur twice."""
+        """Return decoder and state of the utterances rows (b,), in which one may occur twice."""
 
 
-# What a scorer knows of B × N hypotheses; opaque to the search.
+# The state of a scorer for B × N hypotheses; opaque to the search.
 ScorerState: TypeAlias = Any
 
 
@@ -64,15 +64,15 @@ class Scorer(Protocol):
 
         (1 − Σ w_i) · log p_decoder(y) + Σ w_i · score_i(y) + Σ w_k · score_k(y)
 
-    where i runs over the scorers that share the decoder's weight (CTC, which reads the same audio)
-    and k over those added on top (language models, which do not). With one of each it is the usual
+    where i runs over the scorers that share the decoder's weight (CTC, which scores the same
+    audio) and k over those that are added (language models, which do not). With one of each this is
     (1 − λ) · attention + λ · CTC + β · LM (Watanabe et al. 2017, "Hybrid CTC/attention
     architecture for end-to-end speech recognition").
 
     weight: factor of the scores, not negative.
-    shares: True if the weight is taken from the decoder's, False if it comes on top.
-    bound: upper bound of any score, in nats, at least 0; 0 for log-probabilities. The search stops
-        once no live hypothesis can still win, and relies on it.
+    shares: True if the weight is subtracted from the decoder's, False if it is added.
+    bound: upper bound of any score, in nats, at least 0; 0 for log-probabilities. The search uses
+        it to stop once no live hypothesis can still win.
     """
 
     @property
@@ -85,11 +85,11 @@ class Scorer(Protocol):
     def bound(self) -> float: ...
 
     def start(self, batch: int) -> ScorerState:
-        """Return the state before the first token, with N = 1 hypothesis an utterance."""
+        """Return the state before the first token, with N = 1 hypothesis per utterance."""
         ...
 
     def scores(self, state: ScorerState) -> Floats:
-        """Return the scores (B, N, V) of all next tokens, in nats; EOS scores ending here."""
+        """Return the scores (B, N, V) of all next tokens, in nats; EOS ends the text."""
         ...
 
     def advance(
@@ -97,7 +97,7 @@ class Scorer(Protocol):
     ) -> ScorerState:
         """Append tokens[b, m] to hypothesis parents[b, m]; all (B, M).
 
-        alive: False where the scores of the new hypothesis will not be used; any will do.
+        alive: False where the scores of the new hypothesis are not used and may be arbitrary.
         """
         ...
 
@@ -113,7 +113,7 @@ class LanguageModel(Protocol):
     """
 
     def start(self, batch: int) -> ScorerState:
-        """Return the state at the start of a text, with N = 1 text an utterance."""
+        """Return the state at the start of a text, with N = 1 text per utterance."""
         ...
 
     def log_probs(self, state: ScorerState) -> Floats:

@@ -1,4 +1,4 @@
-"""CTC in the search: prefix scores of all next tokens at once, and the best path."""
+"""CTC in the search: prefix scores of all next tokens at once, and best-path decoding."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from asr.text.vocabulary import BLANK, EOS
 
 Doubles = NDArray[np.float64]
 
-_BLOCK: Final = 8  # frames with one scale
-_LEAST: Final = -80.0  # least log-probability of a frame: 8 · 80 nats stay within float64
-_IMPOSSIBLE: Final = -1e4  # in place of −inf, so that a beam of impossible prefixes has an order
-_NOTHING: Final = -1e300  # scale of a block that is 0 throughout
+_BLOCK: Final = 8  # frames that share one scale
+_LEAST: Final = -80.0  # lower bound of a frame's log-probability: 8 · 80 nats fit into float64
+_IMPOSSIBLE: Final = -1e4  # in place of −inf, so that impossible prefixes can be ranked
+_NOTHING: Final = -1e300  # scale of a block of zeros
 
 # Matrix that sums a block of 8: exclusive running sums in columns 0–7, the total in column 8.
 _SUMS: Final = np.triu(np.ones((_BLOCK, _BLOCK + 1)), 1)
 
 
 class _Audio(NamedTuple):
-    """The CTC output of B utterances, over K blocks of 8 moments; moment t lies before frame t.
+    """The CTC output of B utterances in K blocks of 8 time points; point t precedes frame t.
 
     probabilities: (B, V, 8K), of each frame, 0 beyond the end. decay: (B, V, K, 8), product of the
-    probabilities from the block's first moment to each. start: (B, V, K), log of the product of
-    all frames before the block. lengths: (B,), frames.
+    probabilities from the block's first point to each point. start: (B, V, K), log of the product
+    over all frames before the block. lengths: (B,), frames.
     """
 
     probabilities: Doubles
@@ -39,7 +39,7 @@ class _Audio(NamedTuple):
 class CTCState(NamedTuple):
     """The forward variables of N prefixes of each of B utterances.
 
-    symbol, blank: (B, N, K, 8), probability that the frames before a moment spell the prefix and
+    symbol, blank: (B, N, K, 8), probability that the frames before a point emit the prefix and
     end in its last symbol, or in a blank (γ_n and γ_b of Graves), divided by e ** scale.
     scale: (B, N, K). prefix: (B, N), log-probability that the labelling starts with the prefix.
     last: (B, N), last symbol; BLANK for the empty prefix. scores: (B, N, V), see `Scorer.scores`.
@@ -55,13 +55,13 @@ class CTCState(NamedTuple):
 
 
 class CTCPrefixScorer:
-    """log p(labelling starts with y_1..y_i) − log p(… y_1..y_{i−1}); for the end, the whole of it.
+    """log p(labelling starts with y_1..y_i) − log p(labelling starts with y_1..y_{i−1}).
 
-    Exact for all tokens at once, without a loop over time. A prefix probability is
-    Σ_t φ(t − 1) · p_c(t), one matrix product for every c. The forward variables obey
-    γ(t) = p(t) · (γ(t − 1) + φ(t − 1)); divided by Π p they are running sums. These are taken
-    within blocks of 8 frames in float64, where nothing overflows, and between blocks in the log
-    domain. A frame's log-probabilities below −80 count as −80.
+    For end-of-sentence the labelling is exactly y_1..y_{i−1}. Exact for all tokens at once, without
+    a loop over time. A prefix probability is Σ_t φ(t − 1) · p_c(t), one matrix product for all c.
+    The forward variables obey γ(t) = p(t) · (γ(t − 1) + φ(t − 1)); divided by Π p they are running
+    sums. These are computed within blocks of 8 frames in float64, which cannot overflow, and
+    between blocks in the log domain. Log-probabilities of a frame below −80 are set to −80.
     Source: Graves 2008, "Supervised sequence labelling", prefix search decoding; Watanabe et al.
     2017, joint decoding in one pass.
     """
@@ -82,9 +82,11 @@ class CTCPrefixScorer:
     def start(self, batch: int) -> CTCState:
         """See `Scorer.start`."""
         if batch != len(self._log_probs):
-            raise ValueError(f"{len(self._log_probs)} utterances of CTC scores, {batch} to decode")
+            raise ValueError(
+                f"CTC scores of {len(self._log_probs)} utterances, but {batch} to decode"
+            )
         audio = _prepared(self._log_probs, self._lengths)
-        blank = audio.decay[:, None, BLANK]  # (B, 1, K, 8): nothing but blanks
+        blank = audio.decay[:, None, BLANK]  # (B, 1, K, 8): blanks only
         return _scored(
             audio,
             symbol=np.zeros_like(blank),
@@ -135,20 +137,20 @@ def ctc_greedy(log_probs: Floats, lengths: Integers) -> list[list[int]]:
 
 
 def _prepared(log_probs: Floats, lengths: Integers) -> _Audio:
-    """Lay log-probabilities (B, T', V) out in blocks."""
+    """Arrange log-probabilities (B, T', V) in blocks."""
     batch, frames, size = log_probs.shape
-    blocks = frames // _BLOCK + 1  # T' + 1 moments at least
+    blocks = frames // _BLOCK + 1  # at least T' + 1 points
     padded = np.zeros((batch, size, blocks * _BLOCK))
     inside = np.arange(frames) < lengths[:, None]  # (B, T')
-    known = np.maximum(log_probs.transpose(0, 2, 1), _LEAST, dtype=np.float64)
-    padded[..., :frames] = np.where(inside[:, None], known, 0.0)
-    moments = np.cumsum(padded, -1) - padded  # sums before each moment
-    moments = moments.reshape(batch, size, blocks, _BLOCK)
-    start = moments[..., 0].copy()
+    bounded = np.maximum(log_probs.transpose(0, 2, 1), _LEAST, dtype=np.float64)
+    padded[..., :frames] = np.where(inside[:, None], bounded, 0.0)
+    before = np.cumsum(padded, -1) - padded  # sums of the frames before each point
+    before = before.reshape(batch, size, blocks, _BLOCK)
+    start = before[..., 0].copy()
     probabilities = np.exp(padded)
     probabilities[..., :frames] *= inside[:, None]
     probabilities[..., frames:] = 0
-    return _Audio(probabilities, np.exp(moments - start[..., None]), start, lengths)
+    return _Audio(probabilities, np.exp(before - start[..., None]), start, lengths)
 
 
 def _scored(
@@ -159,21 +161,21 @@ def _scored(
     prefix: Doubles,
     last: Integers,
 ) -> CTCState:
-    """Make a state from its forward variables: score all next tokens."""
+    """Make a state from forward variables: compute the scores of all next tokens."""
     batch, number = prefix.shape
     greatest = np.maximum(scale.max(-1, keepdims=True), _NOTHING)
     factors = np.exp(scale - greatest)[..., None]  # (B, N, K, 1)
-    spelt = symbol + blank
-    both = np.stack([spelt * factors, blank * factors], 1).reshape(batch, 2 * number, -1)
+    either = symbol + blank
+    both = np.stack([either * factors, blank * factors], 1).reshape(batch, 2 * number, -1)
     with np.errstate(divide="ignore"):
         summed = np.log(both @ audio.probabilities.transpose(0, 2, 1))  # (B, 2N, V)
         block, place = np.divmod(audio.lengths, _BLOCK)
         rows = np.arange(batch)
-        whole = np.log(spelt[rows, :, block, place])  # (B, N)
+        whole = np.log(either[rows, :, block, place])  # (B, N)
     summed += np.concatenate([greatest, greatest], 1)
     found = summed[:, :number]
-    again = np.take_along_axis(summed[:, number:], last[..., None], -1)
-    np.put_along_axis(found, last[..., None], again, -1)
+    repeated = np.take_along_axis(summed[:, number:], last[..., None], -1)  # after a blank only
+    np.put_along_axis(found, last[..., None], repeated, -1)
     found[..., EOS] = whole + scale[rows, :, block]
     scores = np.clip(found - prefix[..., None], _IMPOSSIBLE, 0.0)
     scores[..., BLANK] = _IMPOSSIBLE
@@ -186,13 +188,13 @@ def _recurrence(
     """Solve g(t + 1) = p(t) · (g(t) + a(t)), g(0) = 0.
 
     added: a / e ** scale, (B, N, K, 8); scale (B, N, K). decay, start: see `_Audio`, of p.
-    Returns g / e ** its scale, with at most 1 in every block, and that scale.
+    Returns g / e ** its scale, at most 1 in every block, and that scale.
     """
     sums = ((added / decay).reshape(-1, _BLOCK) @ _SUMS).reshape(*scale.shape, _BLOCK + 1)
     with np.errstate(divide="ignore"):
         totals = np.log(sums[..., -1])  # (B, N, K)
     totals += scale - start
-    carry = np.full_like(totals, -np.inf)  # log of g at the first moment of each block
+    carry = np.full_like(totals, -np.inf)  # log of g at the first point of each block
     np.logaddexp.accumulate(totals[..., :-1], axis=-1, out=carry[..., 1:])
     carry += start
     found_scale = np.maximum(np.maximum(carry, scale), _NOTHING)
@@ -208,7 +210,7 @@ def _recurrence(
 def _joined(
     symbol: Doubles, symbol_scale: Doubles, blank: Doubles, blank_scale: Doubles
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Bring both to one scale."""
+    """Convert both to a common scale."""
     scale = np.maximum(symbol_scale, blank_scale)
     symbol *= np.exp(symbol_scale - scale)[..., None]
     blank *= np.exp(blank_scale - scale)[..., None]

@@ -12,11 +12,11 @@ from asr.search.options import BeamSettings
 def greedy(
     decoder: SearchDecoder[State], limits: Integers, guard: RepeatGuard | None = DEFAULT_GUARD
 ) -> list[Hypothesis]:
-    """Decode each utterance by its most probable token at every step: a beam of one.
+    """Decode each utterance by the most probable token at every step: a beam of one.
 
-    limits: (B,), most tokens of each text, end-of-sentence not counted. At its limit a text ends
-        by "eos" if the decoder would end it there, else by "length".
-    guard: stops a text that repeats itself; None lets it go on to its limit.
+    limits: (B,), largest number of tokens of each text, end-of-sentence not counted. At the limit
+        a text ends with "eos" if the decoder would end it there, else with "length".
+    guard: stops repetitions; None lets them run to the limit.
 
     Raises:
         ValueError: limits of the wrong shape, or negative.

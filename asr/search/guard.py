@@ -1,4 +1,4 @@
-"""Stops hypotheses that repeat themselves, or whose attention does not move."""
+"""Detection of decoding loops: repeated tokens, or attention that does not move."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Counts = NDArray[np.int32]
 
 
 class GuardState(NamedTuple):
-    """The recent past of N hypotheses. P periods; [.., p − 1] is of the period p.
+    """The recent steps of N hypotheses, for periods p = 1 … P; index p − 1 is period p.
 
     tokens, peaks: (B, N, P), the token p steps ago and the annotation with the most weight then.
     repeated: (B, N, P), length of the run of tokens equal to the token p steps before.
-    standing: (B, N, P), likewise, where in addition attention is no further than p steps before.
-    sitting: (B, N), number of steps after the first with the same peak.
+    standing: (B, N, P), the same, where in addition the peak of attention is not later than it
+        was p steps before.
+    sitting: (B, N), number of steps since the peak of attention last changed.
     """
 
     tokens: Counts
@@ -32,17 +33,17 @@ class GuardState(NamedTuple):
 
 @dataclass(frozen=True)
 class RepeatGuard:
-    """When a hypothesis counts as a loop.
+    """The conditions under which a hypothesis counts as a loop.
 
-    Speakers do repeat themselves ("no no no no"), and attention then moves on. A decoder in a loop
-    repeats while attention stands still or jumps back. So few repeats are tolerated in the second
-    case and many in the first.
+    Speakers do repeat themselves ("no no no no"), but then attention moves forward. In a loop of
+    the decoder it stays or jumps back. So many repeats are tolerated in the first case and few in
+    the second.
 
-    longest_period: the longest text, in tokens, whose repetition is detected.
-    standing_repeats: number of copies that stop a hypothesis if attention does not move on.
-    moving_repeats: number of copies that stop it whatever attention does.
-    sitting: more tokens than this on one annotation stop it too; 0 turns this off, as needed for a
-        model whose attention does not move (one fixed context).
+    longest_period: length of the longest repeated text that is detected, in tokens.
+    standing_repeats: number of copies that stop a hypothesis if attention does not move forward.
+    moving_repeats: number of copies that stop it wherever attention moves.
+    sitting: more tokens than this on one annotation also stop it; 0 turns this off, as needed for
+        a model whose attention does not move (one fixed context).
     """
 
     longest_period: int = 40
@@ -58,14 +59,14 @@ class RepeatGuard:
             )
         if min(self.standing_repeats, self.moving_repeats) < 2:
             raise UserError(
-                f"a repetition takes two copies at least, got standing_repeats "
+                f"a repetition has at least two copies, got standing_repeats "
                 f"{self.standing_repeats} and moving_repeats {self.moving_repeats}"
             )
 
     def start(self, batch: int) -> GuardState:
         """Return the state before the first token, with N = 1."""
         shape = (batch, 1, self.longest_period)
-        none = np.full(shape, -1, np.int32)  # equals no token and no annotation
+        none = np.full(shape, -1, np.int32)  # different from all tokens and annotations
         zeros = np.zeros(shape, np.int32)
         return GuardState(none, none, zeros, zeros, zeros[..., 0])
 
@@ -74,8 +75,8 @@ class RepeatGuard:
     ) -> tuple[GuardState, Counts]:
         """Append the newest tokens (B, N) and the annotations (B, N) with the most weight.
 
-        Returns the new state and, (B, N), how many of the last tokens are repetition; 0 for a
-        hypothesis that may go on.
+        Returns the new state and the number (B, N) of tokens at the end that are repetition; 0 for
+        a hypothesis that may continue.
         """
         token, peak = tokens.astype(np.int32)[..., None], peaks.astype(np.int32)[..., None]
         same = state.tokens == token  # (B, N, P)
@@ -93,7 +94,7 @@ class RepeatGuard:
         return new, self._excess(new)
 
     def _excess(self, state: GuardState) -> Counts:
-        """Return how many of the last tokens to cut, (B, N): the longest run over a threshold."""
+        """Return the number of tokens to cut, (B, N): the longest run above a threshold."""
         periods = np.arange(1, self.longest_period + 1, dtype=np.int32)
         moving = state.repeated >= periods * (self.moving_repeats - 1)  # (B, N, P)
         standing = state.standing >= periods * (self.standing_repeats - 1)

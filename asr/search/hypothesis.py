@@ -1,6 +1,6 @@
 """The result of a search, and the record of its steps from which it is built.
 
-During the search each step keeps its weights as they are and, per hypothesis, the index of the
+Each step of the search is stored with its attention weights and, per hypothesis, the index of the
 hypothesis that it extends. At the end the best paths are traced back.
 """
 
@@ -19,14 +19,13 @@ class Hypothesis(NamedTuple):
     """One text for one utterance. U tokens, T annotations (those of the batch, with padding).
 
     tokens: U ids, without the end-of-sentence token.
-    log_probability: of the tokens and end-of-sentence by the decoder alone, in nats, whatever the
+    log_probability: of the tokens and end-of-sentence by the decoder alone, in nats, for every
         stop reason.
     weights: (U + 1, T) float32, attention weights of each token and of end-of-sentence.
-    stop_reason: "eos", the decoder ended it; "length", it reached its limit; "repeat", it repeated
-        itself, and the repetition is cut off.
+    stop_reason: "eos", ended by the decoder; "length", reached the limit; "repeat", stopped by
+        the guard, with the repetition cut off.
     token_log_probabilities: U + 1 summands of log_probability, end-of-sentence last.
-    score: what the search ranked it by (scorers and length included; for "repeat", before the
-        cut).
+    score: by which the search ranked it (with scorers and length; for "repeat", before the cut).
     """
 
     tokens: list[int]
@@ -38,9 +37,9 @@ class Hypothesis(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How a hypothesis ended: in which `slot` of the beam before which `step`.
+    """The end of a hypothesis: in `slot` of the beam, before `step`.
 
-    kept: how many of its tokens to keep, from the first. score, reason: see `Hypothesis`.
+    kept: number of its tokens to keep, from the first. score, reason: see `Hypothesis`.
     """
 
     score: float
@@ -54,7 +53,7 @@ class Step(NamedTuple):
     """One step of a search over b utterances, from n hypotheses each to m.
 
     rows: utterance → its row in this step. weights: (b, n, T). ends: [b][n], log-probability of
-    end-of-sentence. parents, tokens, log_probabilities: [b][m], of the m that were chosen.
+    end-of-sentence. parents, tokens, log_probabilities: [b][m], of the chosen extensions.
     """
 
     rows: Mapping[int, int]
@@ -80,7 +79,7 @@ class History:
         slot = ending.slot
         tokens: list[int] = []
         log_probabilities: list[float] = []
-        slots = [slot]  # in front of each step, from the last to the first
+        slots = [slot]  # before each step, from the last to the first
         for step in reversed(self._steps[: ending.step]):
             row = step.rows[utterance]
             tokens.append(step.tokens[row][slot])

@@ -1,4 +1,4 @@
-"""Internal-LM subtraction: the decoder's own language model, taken off its scores.
+"""Internal-LM subtraction: the decoder's own language model, subtracted from its scores.
 
 A decoder also learns a prior over the texts of its training transcripts. An external language
 model counts this prior twice, so an estimate of it is subtracted: the decoder's probabilities when
@@ -20,10 +20,10 @@ from asr.text.vocabulary import BLANK, EOS
 
 
 class InternalState(NamedTuple, Generic[State]):
-    """The internal model after F live hypotheses of a batch, each an utterance of its own.
+    """The internal model for the F live hypotheses of a batch, each as an utterance with N = 1.
 
-    decoder, state: of F utterances with N = 1. rows: (B, N), row of each hypothesis in them; a
-    dead one has any. scores: (F, V).
+    decoder, state: of F utterances. rows: (B, N), row of each hypothesis among them, arbitrary for
+    a dead one. scores: (F, V).
     """
 
     decoder: SearchDecoder[State]
@@ -33,9 +33,9 @@ class InternalState(NamedTuple, Generic[State]):
 
 
 class InternalModelScorer(Generic[State]):
-    """−log p of the decoder's internal language model, so that its weight is subtracted.
+    """−log p of the decoder's internal language model; added with a weight, it is subtracted.
 
-    −log p counts up to `MOST` nats. Ending a text scores 0: that is left to the other scorers.
+    −log p is limited to `MOST` nats. End-of-sentence scores 0: other scorers decide on it.
     """
 
     shares: Final = False
@@ -43,7 +43,7 @@ class InternalModelScorer(Generic[State]):
     bound: Final = MOST
 
     def __init__(self, decoder: SearchDecoder[State], weight: float) -> None:
-        """Make the scorer of one batch; decoder: bound to one annotation an utterance, its mean."""
+        """Make the scorer of one batch; decoder: bound to each utterance's mean annotation."""
         self.weight = weight
         self._decoder = decoder
 

@@ -7,7 +7,7 @@ from asr.search.trees import take
 
 
 class LanguageModelScorer:
-    """A language model on top of the decoder ("shallow fusion", Gulcehre et al. 2015)."""
+    """A language model, added to the decoder's scores (shallow fusion, Gulcehre et al. 2015)."""
 
     shares = False
     bound = 0.0

@@ -1,4 +1,4 @@
-"""The longest text that a search may write for so much audio."""
+"""The length limit of a text, from the duration of its audio."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ SPARE_CHARACTERS = 5  # for very short audio
 
 
 def step_limits(seconds: Floats) -> Integers:
-    """Return the most characters (B,) of utterances that last seconds (B,)."""
+    """Return the largest number of characters (B,) for utterances of seconds (B,)."""
     limits: Integers = np.ceil(seconds * CHARACTERS_PER_SECOND).astype(np.int64) + SPARE_CHARACTERS
     return limits
 
 
 def check_limits(limits: Integers, utterances: int) -> list[int]:
-    """Return the limits (B,) as numbers.
+    """Return the limits (B,) as a list.
 
     Raises:
-        ValueError: not one limit an utterance, or a negative one.
+        ValueError: not one limit per utterance, or a negative limit.
     """
     limits = np.asarray(limits)
     if limits.shape != (utterances,):
-        raise ValueError(f"limits must be ({utterances},), one an utterance; got {limits.shape}")
+        raise ValueError(f"limits must be ({utterances},), one per utterance; got {limits.shape}")
     numbers = [int(limit) for limit in limits]
     if any(limit < 0 for limit in numbers):
         raise ValueError(f"limits must not be negative, got {min(numbers)}")

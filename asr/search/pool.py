@@ -1,4 +1,4 @@
-"""The hypotheses of one utterance that have ended, and when its search may stop."""
+"""The hypotheses of one utterance that have ended, and the test whether its search may stop."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ class StepReport(NamedTuple):
     """One step of one utterance, from n hypotheses to m."""
 
     ends: list[float]  # [n] decoder's log-probability of end-of-sentence
-    end_totals: list[float]  # [n] sums if each ends here
+    end_totals: list[float]  # [n] sum of each if it ends here
     tokens: list[int]  # [m], best first
     parents: list[int]
     totals: list[float]  # [m], −inf for a dead one
-    log_probabilities: list[float]  # [m] decoder's alone
-    excess: list[int]  # [m] tokens that the guard cuts; 0 for one that may go on
+    log_probabilities: list[float]  # [m] by the decoder alone
+    excess: list[int]  # [m] tokens that the guard cuts; 0 for one that may continue
 
 
 class Pool:
-    """The hypotheses of one utterance that have ended, and whether others may still win.
+    """The hypotheses of one utterance that have ended.
+
+    done: whether no other hypothesis can still win.
 
     gain: most nats that a step can add to a sum.
     """
@@ -39,7 +41,7 @@ class Pool:
         self._looping: list[Ending] = []
 
     def add(self, step: int, report: StepReport) -> None:
-        """Record what ended at a step, before which each text has `step` tokens."""
+        """Add the hypotheses that ended at a step, before which each text has `step` tokens."""
         if self.done:
             return
         if step == self._limit:
@@ -48,7 +50,7 @@ class Pool:
             return
         live = -math.inf
         for slot, total in enumerate(report.totals):
-            if not total > -math.inf:  # dead, or no number
+            if not total > -math.inf:  # dead, or NaN
                 continue
             if report.tokens[slot] == EOS:
                 score = self._settings.rank(total, step)
@@ -62,10 +64,10 @@ class Pool:
         self.done = live == -math.inf or self._unbeatable(live, step + 1)
 
     def best(self) -> list[Ending]:
-        """Return the best that have ended, best first; then those that the guard stopped.
+        """Return the best that have ended, best first, then those that the guard stopped.
 
         Raises:
-            ValueError: none has, which happens only with scores that are NaN.
+            ValueError: none has ended, which only happens if scores are NaN.
         """
         by_score = [
             *sorted(self._ended, key=lambda ending: -ending.score),
@@ -76,7 +78,7 @@ class Pool:
         return by_score[: self._best]
 
     def _end_all(self, step: int, report: StepReport) -> None:
-        """End every live hypothesis; reason "eos" for those that the search chose to end."""
+        """End every live hypothesis, with "eos" where the search chose end-of-sentence."""
         chosen = {
             parent
             for parent, token, total in zip(
@@ -95,7 +97,7 @@ class Pool:
         if len(self._ended) < self._best:
             return False
         scores = sorted((ending.score for ending in self._ended), reverse=True)
-        hopeless = self._settings.rank(live + self._settings.width + self._gain, length) < scores[0]
-        last_wanted = scores[self._best - 1]
+        too_far = self._settings.rank(live + self._settings.width + self._gain, length) < scores[0]
+        lowest = scores[self._best - 1]
         bound = self._settings.bound(live, length, self._limit, self._gain)
-        return hopeless or bound <= last_wanted
+        return too_far or bound <= lowest

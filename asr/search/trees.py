@@ -1,6 +1,6 @@
-"""States as nested tuples: one function for all arrays in them.
+"""Functions of states: nested tuples with arrays as leaves.
 
-A leaf is anything that is not a tuple and that can be indexed like an array: numpy arrays here,
+A leaf is anything that is not a tuple and can be indexed like an array: NumPy arrays here,
 tensors in `asr.runtime`. Its first dimension is the utterance, its second the hypothesis.
 """
 
@@ -21,7 +21,7 @@ def change(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
         return cast(Tree, function(tree, *others))
     parts = zip(*(cast(tuple[object, ...], each) for each in (tree, *others)), strict=True)
     changed = [change(function, *each) for each in parts]
-    kind = type(tree)  # a NamedTuple takes its parts one by one
+    kind = type(tree)  # the constructor of a NamedTuple takes its fields one by one
     return cast(Tree, kind(*changed) if hasattr(tree, "_fields") else tuple(changed))
 
 

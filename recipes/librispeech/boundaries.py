@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from asr.alignment.boundaries import questions
+from asr.alignment.boundaries import word_boundaries
 from asr.audio.features import FRAMES_PER_SECOND
 from asr.audio.read import read
 from asr.corpora.manifest import read_manifest
@@ -35,8 +35,9 @@ from asr.inference.encoding import encode
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import whole
 from asr.inference.recognizer import Recognizer
-from asr.models.boundary import FRAMES, REACH, BoundaryModel, surroundings
+from asr.models.boundary import CONTEXT, FRAMES, REACH, BoundaryModel, surroundings
 from asr.models.folder import BOUNDARIES
+from asr.runtime.boundary import nearest_frames
 
 KEPT_OUT = 10  # every so many-th utterance
 JITTER = 4  # frames by which a rough time is moved in training, at most
@@ -68,18 +69,19 @@ def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed])
     except UserError as error:
         print(f"{audio.stem}: left out: {error}", file=sys.stderr)
         return None
-    asked = questions(loaded.vocabulary, words)
+    boundaries = word_boundaries(words, loaded.vocabulary, CONTEXT)
     (normalised,) = encode(loaded, [piece]).features
     taken = [2 * at + side for at in known for side in (0, 1)]
     true = [round(each * FRAMES_PER_SECOND) for at in known for each in known[at][1:]]
     if not taken:
         return None
-    places = asked.frames[taken]
+    places = torch.from_numpy(nearest_frames(boundaries.times[taken]))
     wide = torch.cat([places - JITTER, places + JITTER])
     early, late = surroundings(normalised, wide).half().chunk(2)
     sound = torch.cat([early, late[:, FRAMES - 2 * JITTER :]], dim=1)
     offsets = torch.tensor(true) - places
-    return Examples(sound, asked.letters[taken], asked.is_end[taken], offsets)
+    characters, is_end = map(torch.from_numpy, (boundaries.characters, boundaries.is_end))
+    return Examples(sound, characters[taken], is_end[taken], offsets)
 
 
 def gather(found: Iterable[Examples | None]) -> Examples:

@@ -129,7 +129,7 @@ def test_a_lexicon_is_of_frequent_words():
 def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(estimation, "_KEY_BITS", 12)
     assert train_word_ngrams(texts(), WORDS, 4).words == WORDS  # 3 bits a word
-    with pytest.raises(UserError, match="4-grams can be counted of at most 5 words, not 6"):
+    with pytest.raises(UserError, match="4-grams need a lexicon of at most 5 words, not 6"):
         train_word_ngrams(texts(), list("abcdef"), 4)
     with pytest.raises(UserError, match="at least 2 words, not 1"):
         train_word_ngrams(texts(), WORDS, 1)

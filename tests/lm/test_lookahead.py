@@ -163,7 +163,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 def test_a_search_without_letters_is_refused():
     ngrams, _ = make()
     for vocabulary in (Vocabulary.words(TEXTS), Vocabulary.characters(["abc"])):
-        with pytest.raises(UserError, match="scores letters"):
+        with pytest.raises(UserError, match="vocabulary of characters"):
             WordModel(ngrams, vocabulary)
 
 

@@ -87,5 +87,5 @@ def test_what_no_member_allows_stays_impossible() -> None:
 
 
 def test_an_ensemble_needs_a_member() -> None:
-    with pytest.raises(ValueError, match="needs a member"):
+    with pytest.raises(ValueError, match="needs at least one decoder"):
         Ensemble([])

@@ -1,0 +1,28 @@
+"""The boundary model predicts a median offset, with separate outputs for starts and ends."""
+
+import torch
+
+from asr.models.boundary import CHARACTERS, FRAMES, REACH, BoundaryModel, surroundings
+
+MELS, SYMBOLS = 4, 9
+
+
+def test_the_offset_is_the_median_and_starts_differ_from_ends() -> None:
+    model = BoundaryModel(MELS, SYMBOLS).eval()
+    torch.nn.init.zeros_(model.output.weight)
+    with torch.no_grad():
+        model.output.bias.fill_(-20.0)
+        model.output.bias.view(2, FRAMES)[0, REACH - 3] = 20.0  # starts: 3 frames earlier
+        ends = model.output.bias.view(2, FRAMES)[1]
+        ends[[REACH, REACH + 4, REACH + 9]] = torch.tensor([19.9, 20.0, 20.1])
+    features = torch.randn(2, FRAMES, MELS)
+    characters = torch.randint(0, SYMBOLS, (2, CHARACTERS))
+    assert model.offsets(features, characters, torch.tensor([False, True])).tolist() == [-3, 4]
+
+
+def test_surroundings_repeat_the_edges() -> None:
+    features = torch.arange(40.0)[:, None]
+    found = surroundings(features, torch.tensor([20, 0, 45]))[..., 0]
+    assert found[0].tolist() == [*range(20 - REACH, 20 + REACH + 1)]
+    assert found[1].tolist() == [0.0] * REACH + [*range(REACH + 1)]
+    assert found[2].tolist() == [*range(45 - REACH, 40)] + [39.0] * (REACH + 6)

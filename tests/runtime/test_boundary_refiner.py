@@ -1,0 +1,145 @@
+"""A boundary model in a model folder refines the word times of transcripts and alignments."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from tiny_model import write_tiny_model
+
+from asr.alignment.boundaries import WordBoundaries
+from asr.errors import UserError
+from asr.inference.loaded import LoadedModel
+from asr.inference.recognizer import Recognizer
+from asr.models.boundary import CHARACTERS, FRAMES, REACH, BoundaryModel
+from asr.models.folder import BOUNDARIES
+from asr.results import Span
+from asr.runtime.boundary import BoundaryRefiner
+from asr.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary.characters()
+MELS = 4
+
+
+class FixedOffsets:
+    """A boundary model with given offsets; keeps its last input."""
+
+    def __init__(self, offsets: list[int]) -> None:
+        self.fixed = torch.tensor(offsets)
+
+    def offsets(self, features: torch.Tensor, characters: torch.Tensor, is_end: torch.Tensor):
+        self.features, self.characters, self.is_end = features, characters, is_end
+        return self.fixed
+
+
+def test_times_are_those_of_the_nearest_frames_plus_the_offsets():
+    model = FixedOffsets([0, 3, -5])
+    boundaries = WordBoundaries(
+        times=np.array([0.201, 0.309, 0.5]),
+        characters=np.arange(3 * CHARACTERS).reshape(3, CHARACTERS),
+        is_end=np.array([False, True, False]),
+    )
+    features = torch.arange(90.0)[:, None].expand(90, MELS)
+    found = BoundaryRefiner(model, VOCABULARY).times(features, boundaries)
+    assert found.tolist() == [0.2, 0.34, 0.45]
+    assert model.features.shape == (3, FRAMES, MELS)
+    assert model.features[:, REACH, 0].tolist() == [20, 31, 50]
+    assert model.characters.tolist() == boundaries.characters.tolist()
+    assert model.is_end.tolist() == boundaries.is_end.tolist()
+
+
+def test_words_move_to_the_times():
+    word = Span("ab", 0.2, 0.6)
+    characters = [Span("a", 0.2, 0.4), Span("b", 0.4, 0.6)]
+    refiner = BoundaryRefiner(FixedOffsets([5, -7]), VOCABULARY)
+    characters, (moved,) = refiner.refine(torch.zeros(90, MELS), characters, [word], 0.9)
+    assert (moved.start, moved.end) == (0.25, 0.53)
+    assert [each.start for each in characters] == pytest.approx([0.25, 0.39])
+
+
+def test_without_words_or_features_nothing_changes():
+    refiner = BoundaryRefiner(BoundaryModel(MELS, len(VOCABULARY)).eval(), VOCABULARY)
+    assert refiner.refine(torch.zeros(9, MELS), [], [], 9.0) == ([], [])
+    characters, words = [Span("i", 0.03, 0.07)], [Span("i", 0.03, 0.07)]
+    found = refiner.refine(torch.zeros(0, MELS), characters, words, 0.1)
+    assert found == (characters, words)
+
+
+def write_boundaries(folder: Path, symbols: int, offset: int | None = None) -> None:
+    """Write a model with large random weights, or one with a constant offset, in frames."""
+    state = BoundaryModel(80, symbols).state_dict()
+    for name in ("sound.weight", "output.weight"):
+        state[name] *= 100.0
+    if offset is not None:
+        state["output.weight"].zero_()
+        state["output.bias"].view(2, FRAMES)[:, REACH + offset] = 99.0
+    save_file({name: value.half() for name, value in state.items()}, folder / BOUNDARIES)
+
+
+def test_a_model_folder_may_hold_a_boundary_model(tmp_path):
+    folder = write_tiny_model(tmp_path)
+    assert LoadedModel.load(folder).boundaries is None
+    write_boundaries(folder, len(VOCABULARY))
+    assert LoadedModel.load(folder).boundaries is not None
+    write_boundaries(folder, len(VOCABULARY) + 1)
+    with pytest.raises(UserError, match=f"{BOUNDARIES}.* do not fit"):
+        LoadedModel.load(folder)
+    (folder / BOUNDARIES).write_bytes(b"nothing")
+    with pytest.raises(UserError, match="damaged"):
+        LoadedModel.load(folder)
+
+
+def speech(seconds: float) -> np.ndarray:
+    """Bursts of noise, as in the training data of the tiny model."""
+    count = round(16_000 * seconds)
+    noise = np.random.default_rng(0).standard_normal(count)
+    return (0.3 * noise * np.sin(np.arange(count) / 900)).astype(np.float32)
+
+
+def test_transcripts_have_the_refined_times(tmp_path):
+    folder = write_tiny_model(tmp_path)
+    found = []
+    for offset in (0, 2):
+        write_boundaries(folder, len(VOCABULARY), offset)
+        found.append(Recognizer.load(folder).align(speech(3.0), "ab cd ef", rate=16_000))
+    before, after = found
+    starts = [word.start for word in before.words]
+    assert np.allclose([word.start for word in after.words], np.add(starts, 0.02))
+    assert after.characters[0].start == after.words[0].start
+    assert after.text == before.text == "ab cd ef"
+
+
+def test_slowed_speech_is_refined_at_its_own_pace(tmp_path, monkeypatch):
+    folder = write_tiny_model(tmp_path)
+    write_boundaries(folder, len(VOCABULARY))
+    inputs = []
+
+    def refine(self, features, characters, words, duration):
+        inputs.append(features)
+        return list(characters), list(words)
+
+    monkeypatch.setattr(BoundaryRefiner, "refine", refine)
+    recognizer = Recognizer.load(folder)
+    scores = [
+        recognizer.configured(fastest=each)
+        .align(speech(3.0), "ab cd ef", rate=16_000)
+        .segments[0]
+        .log_probability
+        for each in (0.0, 0.1)
+    ]
+    assert scores[0] != scores[1]  # one was slowed down
+    assert torch.equal(inputs[0], inputs[1])
+
+
+def test_times_do_not_depend_on_the_batch(tmp_path):
+    folder = write_tiny_model(tmp_path)
+    write_boundaries(folder, len(VOCABULARY))
+    sounds = [speech(1.0), speech(2.3)]
+    recognizer = Recognizer.load(folder).configured(beam=1)
+    together = recognizer.transcribe(sounds, rate=16_000)
+    for sound, found in zip(sounds, together, strict=True):
+        alone = recognizer.transcribe(sound, rate=16_000)
+        assert found.words
+        assert [word.text for word in alone.words] == [word.text for word in found.words]
+        assert np.allclose([w[1:3] for w in alone.words], [w[1:3] for w in found.words])
