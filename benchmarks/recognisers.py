@@ -181,10 +181,10 @@ def _run(name: str, audio: list[str]) -> dict[str, Any]:
     import soundfile
 
     transcribe, files = RECOGNISERS[name].load()
-    heard = [soundfile.read(path, dtype="float32")[0] for path in audio]
-    transcribe(heard[0])  # warm-up, not measured
+    recordings = [soundfile.read(path, dtype="float32")[0] for path in audio]
+    transcribe(recordings[0])  # warm-up, not measured
     start = time.process_time()
-    texts = [transcribe(samples) for samples in heard]
+    texts = [transcribe(samples) for samples in recordings]
     return {
         "texts": texts,
         "cpu_seconds": time.process_time() - start,
@@ -208,7 +208,9 @@ def add_choices(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     """Add the arguments that select the utterances and the recognisers."""
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--ids", type=Path, help="file of utterance ids to use")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="use every N-th utterance")
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="use every N-th utterance"
+    )
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME")
 
 

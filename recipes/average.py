@@ -25,11 +25,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Average the weights of models.")
     parser.add_argument("sources", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("target", type=Path)
-    parser.add_argument("--shares", type=float, nargs="+", help="weight of each model (default: equal)")
+    parser.add_argument(
+        "--shares", type=float, nargs="+", help="weight of each model (default: equal)"
+    )
     given = parser.parse_args()
     shares = given.shares or [1.0] * len(given.sources)
     if len(shares) != len(given.sources) or sum(shares) <= 0:
-        raise UserError(f"got {len(given.sources)} models and the shares {shares}; wanted one share per model")
+        raise UserError(
+            f"got {len(given.sources)} models and the shares {shares}; wanted one share per model"
+        )
     first, *others = [read_folder(path) for path in given.sources]
     for other in others:
         if replace(other, path=first.path, notes=first.notes) != first:

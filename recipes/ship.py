@@ -23,7 +23,9 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--bits", type=int, default=16, choices=[32, 16, 8])
-    parser.add_argument("--most", type=float, default=25.0, metavar="MB", help="largest size of the weights")
+    parser.add_argument(
+        "--most", type=float, default=25.0, metavar="MB", help="largest size of the weights"
+    )
     arguments = parser.parse_args()
     copy_folder(arguments.source, arguments.target, arguments.bits)
     size = (arguments.target / WEIGHTS).stat().st_size / 1e6

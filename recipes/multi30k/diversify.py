@@ -125,7 +125,9 @@ def main() -> None:
             help=f"sentences to translate {way}, one per line, plain or .gz",
         )
     parser.add_argument("--students", type=count, default=1, metavar="N")
-    parser.add_argument("--steps", type=count, default=12_000, metavar="N", help="steps of a student")
+    parser.add_argument(
+        "--steps", type=count, default=12_000, metavar="N", help="steps of a student"
+    )
     parser.add_argument("--beam", type=count, default=5, help="beam size of the teachers")
     parser.add_argument("--length-penalty", type=float, default=0.8)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
