@@ -216,7 +216,7 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
             "'tis mister fox i said", "a new line", "he slept in eighteen fifty", "one sentence",
         ]  # fmt: skip
     said = capsys.readouterr().out
-    assert "8 files, 3 not English, not free or named, 2 share text with the test data" in said
+    assert "8 files, 3 not English, not free or listed, 2 share text with the test data" in said
     assert "3 books, 4 lines, 15 words" in said
     with pytest.raises(UserError, match="no books"):
         make(str(tmp_path / "out.xz"), str(tmp_path / "none"))
