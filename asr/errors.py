@@ -12,13 +12,13 @@ PIPE_CLOSED = 141  # the shell's status for SIGPIPE
 
 
 class UserError(ValueError):
-    """Bad input. The message is one line: what was got, what was wanted, what to do."""
+    """Bad input. The message is one line: what was given, what was expected, what to do."""
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
     """Run a command and return its exit status; None counts as 0.
 
-    User errors, and files that cannot be read or written, are one line on stderr.
+    User errors, and files that cannot be read or written, are reported in one line on stderr.
     """
     try:
         status = command() or 0
@@ -27,7 +27,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except UserError as error:
         complain(error)
         return FAILED
-    except BrokenPipeError:  # the reader of our output has exited
+    except BrokenPipeError:  # the program that reads our output has exited
         _abandon_stdout()
         return PIPE_CLOSED
     except OSError as error:
@@ -39,7 +39,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
 
 
 def complain(message: object) -> None:
-    """Write one line to stderr, whatever the message."""
+    """Write a message to stderr as one line, even if it has several."""
     from_lines = "; ".join(line.strip() for line in str(message).splitlines() if line.strip())
     print(f"asr: error: {from_lines}", file=sys.stderr, flush=True)
 

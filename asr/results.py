@@ -1,4 +1,4 @@
-"""The results that every part hands on: timed text, transcripts and translations."""
+"""The results that all packages use: timed text, transcripts and translations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORST_FIRST = (StopReason.REPEAT, StopReason.LENGTH, StopReason.EOS, StopReason
 
 
 class Span(NamedTuple):
-    """A stretch of text; start and end in seconds, `confidence` from 0 to 1 or None."""
+    """A piece of text; start and end in seconds, `confidence` from 0 to 1 or None."""
 
     text: str
     start: float
@@ -54,16 +54,16 @@ class Word(Span):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """One stretch of a recording, decoded at once.
+    """A part of a recording, decoded at once.
 
-    start, end: seconds from the beginning of the recording, as are the times of characters and
+    start, end: seconds from the beginning of the recording, like the times of characters and
         words.
     characters: one for each token, spaces included.
-    weights: (U, T) attention weights of the U characters over T annotations, the first of which
-        begins at `start`. (0, 0) where nothing was decoded.
-    log_probability: of the characters and end-of-sentence given by the decoder alone, in nats; 0
-        where nothing was decoded.
-    allowed: (U, T), where each character's step could attend, if attention has a window.
+    weights: (U, T) attention weights of the U characters over T annotations; the first annotation
+        begins at `start`. (0, 0) if nothing was decoded.
+    log_probability: of the characters and end-of-sentence, from the decoder alone, in nats; 0 if
+        nothing was decoded.
+    allowed: (U, T), True where the attention window allowed attention; None without a window.
     """
 
     start: float
@@ -97,7 +97,7 @@ class Transcript:
 
     @property
     def text(self) -> str:
-        """All words, separated by single spaces; empty where no speech was found."""
+        """All words, separated by single spaces; empty if no speech was found."""
         return " ".join(word.text for word in self.words)
 
     @cached_property
@@ -107,7 +107,7 @@ class Transcript:
 
     @cached_property
     def characters(self) -> tuple[Character, ...]:
-        """Characters with start and end in seconds; a space of no length joins segments."""
+        """Characters with start and end in seconds; a space of zero duration joins segments."""
         joined: list[Character] = []
         for segment in self.segments:
             if joined and segment.characters:
@@ -117,7 +117,7 @@ class Transcript:
 
     @property
     def log_probability(self) -> float:
-        """Log-probability of all segments given by the decoder alone, in nats."""
+        """Log-probability of all segments from the decoder alone, in nats."""
         return sum(segment.log_probability for segment in self.segments)
 
     @property
@@ -137,7 +137,7 @@ class Transcript:
 
     @property
     def allowed(self) -> NDArray[np.bool_] | None:
-        """Where each step could attend, (U, T) as `weights`; None if attention has no window."""
+        """Where the window allowed attention, (U, T) like `weights`; None without a window."""
         found = [segment.allowed for segment in self.segments]
         if all(each is None for each in found):
             return None
@@ -148,7 +148,7 @@ class Transcript:
         return self._joined(filled) > 0
 
     def _joined(self, matrices: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
-        """Join one matrix (U, T) for each segment to one of the recording."""
+        """Join the matrices (U, T) of the segments to one of the recording."""
         if len(matrices) == 1:
             joined: NDArray[np.float32] = matrices[0]
             return joined
@@ -190,12 +190,12 @@ class WordWeights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """A translated text. U target tokens, T source tokens, both with "<eos>" as the last.
+    """A translated text. U target tokens, T source tokens, both ending with "<eos>".
 
-    source: the text as given. text: its translation.
+    source: the input text. text: its translation.
     weights: (U, T) float32, attention weights of each target token; rows sum to 1.
     words: the same between words, with subwords merged; see `asr.alignment.links`.
-    log_probability: of the whole translation, the ends of its sentences included, in nats.
+    log_probability: of the whole translation including end-of-sentence tokens, in nats.
     """
 
     source: str

@@ -4,7 +4,7 @@ A field is written once, with its default, its meaning and its range:
 
     size: int = setting(128, "Size A of the keys.", least=1, most=4096)
 
-Command-line help, the configuration reference and the checks are all made from that.
+Command-line help, the configuration reference and the checks are generated from it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from asr.errors import UserError
 Value = TypeVar("Value")
 Made = TypeVar("Made")
 
-LARGEST_SIZE = 65_536  # of a vector or a layer; anything above is a slip of the keyboard
+LARGEST_SIZE = 65_536  # of a vector or a layer; larger values are typing errors
 MOST_LAYERS = 64
 LARGEST_COUNT = 1_000_000_000  # of steps, utterances, tokens
 
 
 class UnknownSetting(UserError):
-    """A key that its table does not have; `name` is the key with its section, `a.b.c`."""
+    """A key that does not exist; `name` is the key with its section, `a.b.c`."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class UnknownSetting(UserError):
 
 
 class About(NamedTuple):
-    """Meaning and range of a setting. least and most are included, above is not."""
+    """Meaning and range of a setting: `least` and `most` are inclusive, `above` is exclusive."""
 
     help: str
     least: float | None = None
@@ -53,7 +53,7 @@ class About(NamedTuple):
     choices: tuple[str, ...] = ()
 
     def problem(self, value: object) -> str:
-        """Return what is wrong with a value (or an entry of a list), to follow its name, or ""."""
+        """Return the error of a value (or list entry), as text after its name; "" if valid."""
         if isinstance(value, tuple):
             return next(filter(None, map(self.problem, value)), "")
         if isinstance(value, str):
@@ -61,7 +61,7 @@ class About(NamedTuple):
             return "" if known else f"{value!r} is not one of: {', '.join(self.choices)}"
         if isinstance(value, bool) or not isinstance(value, int | float):
             return ""
-        fits = (  # NaN does not: it compares false
+        fits = (  # False for NaN
             (self.least is None or value >= self.least)
             and (self.above is None or value > self.above)
             and -LARGEST_COUNT <= value <= (LARGEST_COUNT if self.most is None else self.most)
@@ -71,7 +71,7 @@ class About(NamedTuple):
 
     @property
     def range(self) -> str:
-        """The range in words, empty where there is none."""
+        """The range in words; empty if there is none."""
         if self.choices:
             return "one of: " + ", ".join(self.choices)
         low = "" if self.least is None else f"at least {_plain(self.least)}"
@@ -91,7 +91,7 @@ def setting(
     above: float | None = None,
     choices: Iterable[str] = (),
 ) -> Value:
-    """Make a dataclass field with a default, its meaning and its range (see `About`)."""
+    """Make a dataclass field with a default, a meaning and a range (see `About`)."""
     metadata = about(help, least=least, most=most, above=above, choices=choices)
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -109,25 +109,25 @@ def about(
 
 
 def size(default: int, help: str) -> int:
-    """Make the field of a vector's size."""
+    """Make a field for the size of a vector."""
     return setting(default, help, least=1, most=LARGEST_SIZE)
 
 
 def share(default: Value, help: str) -> Value:
-    """Make the field of a share or rate, 0 to 1."""
+    """Make a field for a share or rate, 0 to 1."""
     return setting(default, help, least=0, most=1)
 
 
 class Settings:
-    """Base of all settings: values out of range are refused when an instance is made.
+    """Base of all settings: creating an instance with a value out of range fails.
 
-    RETIRED: keys of earlier versions, with the only value that is still accepted, and ignored.
+    RETIRED: keys of earlier versions with the only value that is accepted; they are ignored.
     """
 
     RETIRED: ClassVar[Mapping[str, object]] = types.MappingProxyType({})
 
     def __post_init__(self) -> None:
-        """Check every value against its range; a subclass adds what concerns several.
+        """Check every value against its range; subclasses add checks that involve several values.
 
         Raises:
             UserError: a value out of range.
@@ -137,23 +137,23 @@ class Settings:
                 raise UserError(f"{each.name} {problem}")
 
     def unread(self) -> Iterator[Unread]:
-        """Yield the keys that the values of other keys switch off."""
+        """Yield the keys that are disabled by the values of other keys."""
         yield from ()
 
 
 class Unread(NamedTuple):
-    """A key that is not read, and the condition, to follow "is not read"."""
+    """A key that is not read, and the condition, as text after "is not read"."""
 
     name: str
     condition: str
 
 
 def from_table(kind: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
-    """Build a settings dataclass from a table (nested tables for nested dataclasses).
+    """Build a settings dataclass from a table; nested dataclasses are nested tables.
 
     Raises:
-        UserError: an unknown key (with the nearest known one), a missing one, or a value of
-            another type than the field's or out of its range.
+        UserError: an unknown key (the message names the most similar one), a missing key, or a
+            value of the wrong type or out of range.
     """
     known = fields(kind)
     hints = type_hints(kind)
@@ -182,18 +182,18 @@ def from_table(kind: type[Made], table: Mapping[str, Any], where: str = "") -> M
 
 
 def to_table(settings: Any) -> dict[str, Any]:
-    """Turn a settings dataclass back into plain tables, ready for JSON or TOML."""
+    """Convert a settings dataclass to plain tables for JSON or TOML."""
     return dataclasses.asdict(settings)
 
 
 def refuse_unread(settings: Any, where: str = "") -> None:
-    """Refuse keys that are set to something else than their default and are not read.
+    """Refuse keys that are not read and differ from their default.
 
-    Nested settings are checked, too. Defaults pass, so that a table in which every key is
-    written out can be read again.
+    Nested settings are checked as well. Defaults pass, so that a table with all keys written out
+    can be read again.
 
     Raises:
-        UserError: the first such key, why it is not read, and the nearest key that is.
+        UserError: names the first such key, the reason, and the most similar key that is read.
     """
     known = fields(type(settings))
     changed = {each.name for each in known.values() if _is_changed(each, settings)}
@@ -213,7 +213,7 @@ def refuse_unread(settings: Any, where: str = "") -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is spelt most like another."""
+    """Return the known name with the most similar spelling."""
     return difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
 
 
@@ -223,13 +223,13 @@ def fields(kind: type[Any]) -> dict[str, dataclasses.Field[Any]]:
 
 
 def help_of(field: dataclasses.Field[Any]) -> str:
-    """Return the meaning of a field, empty where it has none."""
+    """Return the meaning of a field; empty if it has none."""
     found = field.metadata.get("about")
     return found.help if isinstance(found, About) else ""
 
 
 def about_of(kind: type[Any], name: str) -> About:
-    """Return meaning and range of a setting."""
+    """Return the meaning and range of a setting."""
     found = fields(kind)[name].metadata["about"]
     assert isinstance(found, About)
     return found

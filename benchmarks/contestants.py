@@ -1,9 +1,9 @@
-"""The translators that `translators.py` times: ours and JoeyNMT's recurrent one.
+"""The translators that `translators.py` measures: ours and the recurrent one of JoeyNMT.
 
-Where they differ: our decoder has two cells, attention between them, and a readout of state,
-token and context; JoeyNMT has one cell that is fed the last readout, and a readout of state and
-context. JoeyNMT has four tokens more and no dropout on annotations, but the like before its
-readout; our attention has a bias. Both have one table for both languages and the output layer.
+Differences: our decoder has two cells with attention between them, and a readout of state, token
+and context; JoeyNMT has one cell with input feeding, and a readout of state and context. JoeyNMT
+has four more tokens, and dropout before the readout instead of on the annotations; our attention
+has a bias. Both share one embedding matrix between both languages and the output layer.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PEER_SPECIALS = 4  # unknown, padding, start and end, in this order, before all other ids
+PEER_SPECIALS = 4  # unknown, padding, start and end: the first ids, in this order
 PADDING, START, END = 1, 2, 3
-NEVER = 10**6  # repeats that no text has
+NEVER = 10**6  # more repeats than any text has
 AS_IS = ("data.subword_dropout=0", "training.device=cpu", "training.start_from=")
 
 Ids = list[int]
 
 
 class Job(NamedTuple):
-    """What one process does; travels as JSON.
+    """The work of one process, passed as JSON.
 
-    name: in `TRANSLATORS`. training: batches of [source, target] ids without ends, the first
-    `warm_up` not counted. questions: batches of source ids. beam: of the second decoding, the
-    first being greedy. peer: see `peer_settings`.
+    name: key of `TRANSLATORS`. training: batches of [source, target] ids without <eos>; the first
+    `warm_up` batches are not measured. questions: batches of source ids. beam: beam size of the
+    second decoding; the first is greedy. peer: see `peer_settings`.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Job(NamedTuple):
 
 
 class Translator(NamedTuple):
-    """What is measured.
+    """The functions to measure.
 
-    batches: those of the job, padded. step: trains on a batch, → its target tokens.
-    decode: source ids, beam and the number of tokens to write → how many each text has.
+    batches: those of the job, padded. step: trains on a batch → its number of target tokens.
+    decode: source ids, beam size and number of output tokens → tokens of each output.
     """
 
     parameters: int
@@ -54,7 +54,7 @@ class Translator(NamedTuple):
 
 
 def _ours(job: Job, precision: str) -> Translator:
-    """As `asr.training.loop` does it, at one rate."""
+    """Return our translator, trained as in `asr.training.loop` at a constant learning rate."""
     import numpy as np
     import torch
 
@@ -90,7 +90,7 @@ def _ours(job: Job, precision: str) -> Translator:
     @torch.no_grad()
     def decode(sentences: list[Ids], beam: int, length: int) -> list[int]:
         model.eval()
-        model.decoder.output.bias[EOS] = -1e9  # training is over
+        model.decoder.output.bias[EOS] = -1e9  # no further training step follows
         padded = map(torch.from_numpy, pad_tokens([[*each, EOS] for each in sentences]))
         memory = model.decoder.prepare(model.encoder(*padded))
         decoder, limits = TorchDecoder(model.decoder, memory), np.full(len(sentences), length)
@@ -111,7 +111,7 @@ def _ours(job: Job, precision: str) -> Translator:
 
 
 def peer_settings(config: Any) -> dict[str, Any]:
-    """Return JoeyNMT's settings of a `TranslationConfig`'s sizes, dropouts and step."""
+    """Return JoeyNMT settings with the sizes, dropout and optimiser of a `TranslationConfig`."""
     model = config.model
     return {
         "model": {
@@ -134,7 +134,7 @@ def peer_settings(config: Any) -> dict[str, Any]:
 
 
 def _half(settings: Any) -> dict[str, Any]:
-    """What encoder and decoder share."""
+    """Return the settings that encoder and decoder share."""
     dropout = _given(settings.embedding_dropout, settings.dropout)
     return {
         "type": "recurrent",
@@ -151,7 +151,7 @@ def _given(rate: float | None, otherwise: float) -> float:
 
 
 def _joeynmt(job: Job) -> Translator:
-    """As its `TrainManager` and `predict` do it, on the ids of the job."""
+    """Return JoeyNMT's translator, trained as in its `TrainManager`, decoding as in `predict`."""
     from types import SimpleNamespace
 
     import torch
@@ -197,7 +197,7 @@ def _joeynmt(job: Job) -> Translator:
         loss, _, _, correct = model(return_type="loss", **vars(batch))
         loss = batch.normalize(loss, "tokens")
         loss.backward()
-        loss.item(), correct.item()  # it logs both at every step
+        loss.item(), correct.item()  # `TrainManager` logs both at every step
         clip(parameters=model.parameters())
         optimizer.step()
         optimizer.zero_grad()
@@ -218,7 +218,7 @@ def _joeynmt(job: Job) -> Translator:
 
 
 def _shifted(ids: Ids) -> Ids:
-    """Our ids as the peer's, whose special tokens come first."""
+    """Convert our ids to JoeyNMT's, which begin with its special tokens."""
     return [PEER_SPECIALS + each for each in ids]
 
 

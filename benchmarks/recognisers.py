@@ -1,12 +1,12 @@
-"""Ours and other offline recognisers on the same recordings, in one run, on one core.
+"""Compare offline recognisers on the same recordings, in one run, on one core.
 
     pip install -e ".[peers]"
     python benchmarks/recognisers.py MANIFEST [--ids FILE] [--every N] [--only NAME ...]
 
-Each recogniser has a process of its own. CPU-seconds are those of transcribing, all threads
-together, loading not counted; memory is the process's greatest, loading and Python included; size
-is that of the files it loads. Hypotheses are normalised as references are. Recognisers that are
-not installed are named and left out.
+Each recogniser runs in a separate process. CPU-seconds are the sum over all threads during
+transcription, without loading. Memory is the peak of the process, with loading and Python. Size is
+that of the loaded files. Hypotheses and references are normalised alike. Recognisers that are not
+installed are reported and left out.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asr.errors import exit_status
 
-if TYPE_CHECKING:  # what a process imports counts as its memory
+if TYPE_CHECKING:  # imports would count towards the memory of the processes
     from asr.corpora.manifest import Utterance
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 RATE = 16_000
-HAMA_PHONEMES = 150  # of at most 192 that it reads, word boundaries among them
+HAMA_PHONEMES = 150  # word boundaries included; its limit is 192
 
 Transcribe = Callable[[Any], str]  # float32 samples (S,) at 16 kHz → text
 
@@ -39,8 +39,8 @@ Transcribe = Callable[[Any], str]  # float32 samples (S,) at 16 kHz → text
 class Recogniser(NamedTuple):
     """A row of the table.
 
-    load: makes the function that transcribes, and names the files it loads. package: what must
-    be installed. hours: of speech it was trained on, as its makers say.
+    load: returns the transcribing function and the loaded files. package: required Python package.
+    hours: hours of training speech, as published.
     """
 
     load: Callable[[], tuple[Transcribe, list[Path]]]
@@ -70,7 +70,7 @@ def _ours(beam: int | None, lm_weight: float | None) -> tuple[Transcribe, list[P
     if lm_weight != 0:
         ngrams = SHIPPED / LANGUAGE_MODEL
         files += [ngrams, *_files(ngrams.with_suffix(""))]
-        _ = recognizer.loaded.language_model  # loading is not transcribing
+        _ = recognizer.loaded.language_model  # loaded now, so that loading is not measured
     return lambda samples: recognizer.transcribe(samples, rate=RATE).text, files
 
 
@@ -91,7 +91,7 @@ def _pocketsphinx() -> tuple[Transcribe, list[Path]]:
 
 
 def whisper(folder: Path) -> Any:
-    """Load a Whisper model by faster-whisper, in 8 bits and for one thread."""
+    """Load a Whisper model with faster-whisper, in int8, for one thread."""
     from faster_whisper import WhisperModel
 
     return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1)
@@ -113,7 +113,7 @@ def _whisper(folder: Path) -> tuple[Transcribe, list[Path]]:
 
 
 def _whisper_base() -> tuple[Transcribe, list[Path]]:
-    """The model comes in two packages, its weights in two parts: they are put together first."""
+    """Load Whisper base, whose weights are split over two packages."""
     folder = Path(tempfile.gettempdir()) / "whisper-base"
     folder.mkdir(exist_ok=True)
     parts = []
@@ -142,7 +142,7 @@ def _moonshine() -> tuple[Transcribe, list[Path]]:
 
 
 def _hama() -> tuple[Transcribe, list[Path]]:
-    """Phonemes from sound, then letters from phonemes, as many words at once as it takes."""
+    """Load Hama: audio to phonemes, then phonemes to characters, in parts that fit its input."""
     from hama import ASRModel, P2GModel
 
     sounds, letters = ASRModel(), P2GModel()
@@ -177,14 +177,14 @@ RECOGNISERS = {
 
 
 def _run(name: str, audio: list[str]) -> dict[str, Any]:
-    """Transcribe with one recogniser; called in a process of its own."""
+    """Transcribe with one recogniser; called in a separate process."""
     import soundfile
 
     transcribe, files = RECOGNISERS[name].load()
-    heard = [soundfile.read(path, dtype="float32")[0] for path in audio]
-    transcribe(heard[0])  # what is made at first use is not counted
+    recordings = [soundfile.read(path, dtype="float32")[0] for path in audio]
+    transcribe(recordings[0])  # warm-up, not measured
     start = time.process_time()
-    texts = [transcribe(samples) for samples in heard]
+    texts = [transcribe(samples) for samples in recordings]
     return {
         "texts": texts,
         "cpu_seconds": time.process_time() - start,
@@ -194,7 +194,7 @@ def _run(name: str, audio: list[str]) -> dict[str, Any]:
 
 
 def _run_apart(name: str, audio: list[str]) -> dict[str, Any]:
-    """Start a process for one recogniser, with one thread, and wait for what it found."""
+    """Run one recogniser in a separate process with one thread, and return its result."""
     with tempfile.TemporaryDirectory() as folder:
         job, found = Path(folder) / "job.json", Path(folder) / "found.json"
         job.write_text(json.dumps([name, audio]), "utf-8")
@@ -205,18 +205,20 @@ def _run_apart(name: str, audio: list[str]) -> dict[str, Any]:
 
 
 def add_choices(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """Add the arguments that say what is heard, and by which of the names."""
+    """Add the arguments that select the utterances and the recognisers."""
     parser.add_argument("manifest", type=Path)
-    parser.add_argument("--ids", type=Path, help="a file of ids to take")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th of them")
+    parser.add_argument("--ids", type=Path, help="file of utterance ids to use")
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="use every N-th utterance"
+    )
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME")
 
 
 def chosen(given: argparse.Namespace) -> list[Utterance]:
-    """Read the utterances that were asked for, before every N-th of them is taken.
+    """Read the selected utterances; --every is not applied.
 
     Raises:
-        UserError: they cannot be read.
+        UserError: the manifest or the list cannot be read.
     """
     from asr.corpora.manifest import read_manifest, select
 
@@ -230,13 +232,13 @@ def main() -> None:
         name, audio = json.loads(Path(sys.argv[2]).read_text("utf-8"))
         Path(sys.argv[3]).write_text(json.dumps(_run(name, audio)), "utf-8")
         return
-    parser = argparse.ArgumentParser(description="Ours and other recognisers, side by side.")
+    parser = argparse.ArgumentParser(description="Compare offline recognisers.")
     add_choices(parser, RECOGNISERS)
     given = parser.parse_args()
     utterances = chosen(given)[:: given.every]
     hours = sum(each.duration for each in utterances) / 3600
     print(f"{len(utterances)} utterances, {hours:.2f} h\n", flush=True)
-    print("| recogniser | WER % | CER % | CPU-s per audio s | MiB | MB | hours trained on |")
+    print("| recogniser | WER % | CER % | CPU-s per audio s | MiB | MB | training hours |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
     audio = [str(each.audio) for each in utterances]
     for name in given.only or RECOGNISERS:

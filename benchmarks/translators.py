@@ -1,26 +1,25 @@
-"""Ours and JoeyNMT's recurrent translator: the same sentences, sizes and machine, in one run.
+"""Compare our translator with JoeyNMT's recurrent one: same sentences, sizes and machine.
 
     python benchmarks/translators.py CONFIG --data FOLDER --peer joey/bin/python
 
-JoeyNMT 2.3.0 pins a protobuf that tensorboard has left behind, so it gets an environment of its
-own, here joey/, in which only what its recurrent model imports is installed:
+JoeyNMT 2.3.0 pins a version of protobuf that tensorboard no longer supports. It needs a separate
+environment, here joey/, with only the packages that its recurrent model imports:
 
     python3 -m venv joey
     joey/bin/pip install --no-deps joeynmt==2.3.0 subword-nmt
     joey/bin/pip install -c constraints.txt torch numpy sentencepiece sacrebleu tensorboard \\
         matplotlib pyyaml tqdm packaging importlib_metadata
 
-CONFIG is a translation recipe, e.g. recipes/multi30k/en-de.toml: subwords, batches and sizes are
-its own, and JoeyNMT gets the same ids in the same batches. Each row has a process of its own.
+CONFIG is a translation recipe, e.g. recipes/multi30k/en-de.toml, which sets subwords, batches and
+sizes. JoeyNMT gets the same ids in the same batches. Each row is measured in a separate process.
 
-Training: whole steps (forward, backward, clipping, Adam; ours also keeps its running average),
-after some that are not counted; batches are padded beforehand. JoeyNMT's step is that of its
-`TrainManager`, in float32.
+Training: full steps (forward, backward, clipping, Adam; ours also updates the running average),
+after some warm-up steps; batches are padded beforehand. JoeyNMT's step is that of `TrainManager`,
+in float32.
 
-Decoding: in batches of like length, in float32, models after the steps above. They have learnt
-next to nothing, so that neither is let end a text before or after the number of tokens that the
-longest source of its batch has: both do the same work, and what either would save by
-dropping finished sentences is not in the figures.
+Decoding: batches of similar length, in float32, with the models after these steps. They are hardly
+trained, so the output length is fixed to that of the longest source of the batch: both compute the
+same number of steps. Savings from dropping finished sentences are not measured.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ HEADER = (
 
 
 class Speed(NamedTuple):
-    """An amount, and what it took: CPU-seconds of all threads together, and by the clock."""
+    """An amount with its CPU time (sum of all threads) and wall time, in seconds."""
 
     amount: int
     cpu_seconds: float
@@ -61,7 +60,7 @@ class Speed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What one process measured: target tokens trained on (ends counted), sentences decoded."""
+    """Measurements of one process: trained target tokens (with <eos>), decoded sentences."""
 
     parameters: int
     training: Speed
@@ -70,7 +69,7 @@ class Found(NamedTuple):
 
 
 def measure(job: Job) -> Found:
-    """Train and decode with one translator; called in a process of its own."""
+    """Train and decode with one translator; called in a separate process."""
     import torch
 
     torch.set_num_threads(job.threads)
@@ -85,12 +84,12 @@ def measure(job: Job) -> Found:
 
 
 def _decode(translator: Translator, questions: list[list[list[int]]], beam: int) -> Speed:
-    translator.decode(questions[0][:2], beam, 2)  # what is made at first use is not counted
+    translator.decode(questions[0][:2], beam, 2)  # warm-up, not measured
     start = _now()
     for batch in questions:
         length = max(map(len, batch)) + 1
         lengths = translator.decode(batch, beam, length)
-        assert lengths == [length] * len(batch), "a text ended early: the work is not the same"
+        assert lengths == [length] * len(batch), "an output ended early: the work differs"
     return _speed(sum(map(len, questions)), start)
 
 
@@ -104,7 +103,7 @@ def _speed(amount: int, start: tuple[float, float]) -> Speed:
 
 
 def row(name: str, threads: int, found: Found) -> str:
-    """Return a line of the table."""
+    """Return a row of the table."""
     rates = []
     for speed in (found.training, found.greedy, found.beam):
         for seconds in (speed.cpu_seconds, speed.seconds):
@@ -114,7 +113,7 @@ def row(name: str, threads: int, found: Found) -> str:
 
 
 def run_apart(job: Job, python: str) -> Found:
-    """Start a process for one translator, and wait for what it found."""
+    """Run one translator in a separate process, and return its measurements."""
     with tempfile.TemporaryDirectory() as folder:
         asked, found = Path(folder) / "job.json", Path(folder) / "found.json"
         asked.write_text(json.dumps(job), "utf-8")
@@ -126,7 +125,7 @@ def run_apart(job: Job, python: str) -> Found:
 
 
 def has_peer(python: str) -> bool:
-    """Whether an interpreter is there, and JoeyNMT in it."""
+    """Whether the interpreter exists and has JoeyNMT installed."""
     command = [python, "-c", "import joeynmt.model, joeynmt.search"]
     try:
         return subprocess.run(command, capture_output=True).returncode == 0
@@ -135,9 +134,9 @@ def has_peer(python: str) -> bool:
 
 
 def plan(given: argparse.Namespace) -> Job:
-    """Read the data, and take the batches that all train on and the sentences that all decode.
+    """Read the data; choose the batches to train on and the sentences to decode.
 
-    Raises UserError when the config or the data cannot be used, or are too few.
+    Raises UserError if the config or the data cannot be used, or there are too few batches.
     """
     from asr.corpora.pairs import read_sentences
     from asr.errors import UserError
@@ -146,11 +145,11 @@ def plan(given: argparse.Namespace) -> Job:
 
     config = load_config(given.config, AS_IS)
     if not isinstance(config, TranslationConfig):
-        raise UserError(f"{given.config}: not a recipe of translation")
+        raise UserError(f"{given.config}: not a translation recipe")
     data = TranslationData(config, given.data, given.config.parent)
     batches = data.plan(0)[: given.warm_up + given.steps]
     if len(batches) < given.warm_up + given.steps:
-        raise UserError(f"{len(batches)} batches are all there are; lower --steps and --warm-up")
+        raise UserError(f"the data have only {len(batches)} batches; lower --steps and --warm-up")
     training = [
         [[data.examples[at].source[:-1], data.examples[at].target] for at in batch]
         for batch in batches
@@ -174,14 +173,14 @@ def plan(given: argparse.Namespace) -> Job:
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description="Ours and JoeyNMT's translator, side by side.")
+    parser = argparse.ArgumentParser(description="Compare our translator with JoeyNMT's.")
     parser.add_argument("config", type=Path, help="a translation recipe")
-    parser.add_argument("--data", type=Path, required=True, help="what its paths start from")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data")
     parser.add_argument("--peer", default=sys.executable, metavar="PYTHON", help="JoeyNMT's")
     parser.add_argument("--test", default="raw/test_2016_flickr.en.gz", help="sentences to decode")
-    parser.add_argument("--sentences", type=int, default=500, metavar="N", help="the first of them")
+    parser.add_argument("--sentences", type=int, default=500, metavar="N", help="how many of them")
     parser.add_argument("--steps", type=int, default=40, metavar="N", help="to time")
-    parser.add_argument("--warm-up", type=int, default=5, metavar="N", help="steps before those")
+    parser.add_argument("--warm-up", type=int, default=5, metavar="N", help="unmeasured steps")
     parser.add_argument("--batch", type=int, default=100, metavar="N", help="sentences decoded")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

@@ -1,11 +1,11 @@
-"""How far word times lie from those of a forced aligner: ours and other recognisers', in one run.
+"""Compare word times of recognisers with those of a forced aligner.
 
     pip install -e ".[peers]"
     python benchmarks/word_times.py MANIFEST TIMES [--ids FILE] [--every N] [--only NAME ...]
 
-TIMES: JSON lines as in `asr.corpora.word_times`, which may leave out words. Scored are those that a
-contestant has written as they were said: the distance of their starts, and of their ends, from
-those in TIMES. Contestants that are not installed are named and left out.
+TIMES: JSON lines as in `asr.corpora.word_times`; words may be missing. For each correctly
+recognised word the distances of its start and its end from those in TIMES are scored. Contestants
+that are not installed are reported and left out.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from asr.text.normalize import normalize
 
 NEAR = (10, 25, 50, 100)  # milliseconds within which a boundary counts as found
 
-Times = Mapping[int, Timed]  # which word of a text → its time
+Times = Mapping[int, Timed]  # index of a word of the text → its time
 Speak = Callable[[Any, str], Sequence[Span]]  # samples (S,) at 16 kHz and their text → words
 
 
 class Contestant(NamedTuple):
     """A row of the table.
 
-    load: makes the function that times words. package: what must be installed.
+    load: returns the function that finds word times. package: required Python package.
     """
 
     load: Callable[[], Speak]
@@ -65,25 +65,25 @@ def _whisper() -> Speak:
     return speak
 
 
-def _pocketsphinx(is_told: bool) -> Speak:
-    """Times of what it hears itself, or of the text that it is told."""
+def _pocketsphinx(is_given: bool) -> Speak:
+    """Word times of its own transcript, or of the given text if `is_given`."""
     from pocketsphinx import Decoder
 
     decoder = Decoder(samprate=RATE, loglevel="FATAL")
     frames_per_second = decoder.config["frate"]
 
     def speak(samples: Any, text: str) -> list[Span]:
-        if is_told:
+        if is_given:
             known = [word for word in text.split() if decoder.lookup_word(word) is not None]
             if len(known) < len(text.split()):
-                return []  # its dictionary lacks a word
+                return []  # a word is not in its dictionary
             decoder.set_align_text(text)
         decoder.start_utt()
         decoder.process_raw((samples * 32767).astype(np.int16).tobytes(), full_utt=True)
         decoder.end_utt()
         return [
             Span(
-                each.word.split("(")[0],  # which of a word's pronunciations
+                each.word.split("(")[0],  # without the number of the pronunciation
                 each.start_frame / frames_per_second,
                 (each.end_frame + 1) / frames_per_second,
             )
@@ -104,10 +104,10 @@ CONTESTANTS = {
 
 
 def errors(text: str, times: Times, spoken: Sequence[Span]) -> list[tuple[float, float]]:
-    """Return (start, end) minus where they should be, in seconds, of each word that can be scored.
+    """Return the errors (start, end) of each word that can be scored, in seconds, with sign.
 
-    text: what was said, as `normalize` writes it. Words of it and of `spoken` belong together by
-    the fewest word edits.
+    text: the normalised transcript. Its words are aligned with those of `spoken` by minimum edit
+    distance.
     """
     heard = [normalize(each.text) for each in spoken]
     kept = [at for at, word in enumerate(heard) if word and " " not in word]
@@ -126,7 +126,7 @@ def errors(text: str, times: Times, spoken: Sequence[Span]) -> list[tuple[float,
 
 
 def row(name: str, found: Sequence[tuple[float, float]], wanted: int) -> str:
-    """Return a line of the table: of starts and ends together but for the two means with a sign."""
+    """Return a row of the table: starts and ends pooled, except for the two signed means."""
     if not found:
         return f"| {name} | 0 | – | – | – | – |" + " – |" * len(NEAR)
     distances = 1000 * np.array(found)  # (N, 2) milliseconds
@@ -140,7 +140,7 @@ def row(name: str, found: Sequence[tuple[float, float]], wanted: int) -> str:
 
 def main() -> None:
     """Read the arguments, run each contestant and print the table."""
-    parser = argparse.ArgumentParser(description="Word times, beside those of a forced aligner.")
+    parser = argparse.ArgumentParser(description="Compare word times with a forced aligner's.")
     add_choices(parser, CONTESTANTS)
     parser.add_argument("times", type=Path, help="JSON lines of words and their times")
     given = parser.parse_args()

@@ -1,11 +1,11 @@
-"""Average models weight by weight: one model that comes near to their ensemble, at the cost of one.
+"""Average the weights of models: close to the quality of their ensemble, at the cost of one model.
 
     python recipes/average.py runs/one/model runs/two/model runs/three/model runs/mean
     python recipes/average.py runs/one/model runs/two/model runs/mean --shares 0.3 0.7
 
-It works for models that went on from one and the same (`training.start_from`), with other seeds or
-other text; of those that began apart the mean knows nothing. Source: Wortsman et al. 2022, "Model
-soups: averaging weights of multiple fine-tuned models improves accuracy without increasing
+The models must have been fine-tuned from the same model (`training.start_from`), with different
+seeds or data; averaging independently initialised models fails. Source: Wortsman et al. 2022,
+"Model soups: averaging weights of multiple fine-tuned models improves accuracy without increasing
 inference time".
 """
 
@@ -22,18 +22,22 @@ from asr.training.state import average_weights
 
 def main() -> None:
     """Read the arguments and average."""
-    parser = argparse.ArgumentParser(description="Average models weight by weight.")
+    parser = argparse.ArgumentParser(description="Average the weights of models.")
     parser.add_argument("sources", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("target", type=Path)
-    parser.add_argument("--shares", type=float, nargs="+", help="of each model (default: alike)")
+    parser.add_argument(
+        "--shares", type=float, nargs="+", help="weight of each model (default: equal)"
+    )
     given = parser.parse_args()
     shares = given.shares or [1.0] * len(given.sources)
     if len(shares) != len(given.sources) or sum(shares) <= 0:
-        raise UserError(f"got {len(given.sources)} models and the shares {shares}: wanted one each")
+        raise UserError(
+            f"got {len(given.sources)} models and the shares {shares}; wanted one share per model"
+        )
     first, *others = [read_folder(path) for path in given.sources]
     for other in others:
         if replace(other, path=first.path, notes=first.notes) != first:
-            raise UserError(f"{other.path}: of other sizes or vocabularies than {first.path}")
+            raise UserError(f"{other.path}: sizes or vocabularies differ from {first.path}")
     state = average_weights([read_weights(path / WEIGHTS) for path in given.sources], shares)
     save_folder(given.target, first.task, first.model, first.vocabularies, state, first.notes)
 

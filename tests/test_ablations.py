@@ -227,7 +227,7 @@ def test_bleu_by_length_is_that_of_the_sentences_of_each_bucket():
 
 
 def test_a_config_of_speech_is_refused():
-    with pytest.raises(UserError, match='wanted task = "translation"'):
+    with pytest.raises(UserError, match='got task = "speech", wanted "translation"'):
         kinds.read_dev(RECIPES / "tones" / "tones.toml", None, [])
 
 
@@ -256,7 +256,7 @@ def test_lengths_from_models_to_a_table_and_a_picture(tmp_path, monkeypatch, cap
     asked += ["--model", "other", SHIPPED["de"]]
     asked += ["--source", files[0], files[2], "--reference", files[1], files[3]]
     start(monkeypatch, lengths, *asked, "--lengths", 5, 10, "--join", 1, 2)
-    single, joined = (tmp_path / "out/lengths.md").read_text("utf-8").split("2 sentences as one")
+    single, joined = (tmp_path / "out/lengths.md").read_text("utf-8").split("2 joined sentences")
     table = rows(tmp_path / "out/lengths.md")
     assert table[0] == ["", "all", "1 to 5", "over 10"]  # no line is between
     assert table[2] == ["one, twice", *["100.0 ± 0.0"] * 3]
@@ -277,7 +277,7 @@ def test_what_lengths_cannot_use_is_refused(tmp_path, monkeypatch, capsys):
     for asked, reason in (
         (["--model", "alone", *one], "--model wants a name and at least one model folder"),
         ([*model, *one, tmp_path / "a"], "got 1 --source and 2 --reference"),
-        ([*model, *one, "--lengths", 10, 5], "--lengths wants rising numbers, got 10 5"),
+        ([*model, *one, "--lengths", 10, 5], "--lengths wants ascending numbers, got 10 5"),
     ):
         with pytest.raises(SystemExit):
             start(monkeypatch, lengths, tmp_path / "out", *asked)
@@ -451,7 +451,7 @@ def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeyp
     with pytest.raises(UserError, match=r"holds a run of .* training\.validate_every=2 seed=1;"):
         start(monkeypatch, speech, *asked, "--set", "training.rate=1e-4")
     (tmp_path / "base-1" / "training.json").unlink()
-    with pytest.raises(UserError, match=r"base-1: is in the way"):
+    with pytest.raises(UserError, match=r"base-1: exists but is not a finished run"):
         start(monkeypatch, speech, *asked)
 
 
@@ -471,7 +471,7 @@ def test_more_hours_hold_the_fewer_and_are_as_many_as_asked_for():
     for less, more in itertools.pairwise(parts.values()):
         assert all(set(few) < set(many) for few, many in zip(less, more, strict=True))
     assert 50 <= len(parts[1][0]) <= 95  # three quarters of what there is, more or less
-    with pytest.raises(UserError, match=r"5 hours of speech asked for, there are 4\.00"):
+    with pytest.raises(UserError, match=r"wanted 5 hours of speech, got 4\.00"):
         hours.first_hours(corpora, 5)
 
 
@@ -569,5 +569,5 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     monkeypatch.setattr(runs, "run", None)  # what is finished is not trained again
     start(monkeypatch, hours, *asked)
     assert rows(tmp_path / "hours.md") == table
-    with pytest.raises(UserError, match=r"holds a run of .* every=2; name another"):
+    with pytest.raises(UserError, match=r"holds a run of .* every=2; use another"):
         start(monkeypatch, hours, *asked[:-1], "training.rate=1e-4")

@@ -168,7 +168,7 @@ def test_the_ending_chooses_the_format(run, model: str, clip: Path, tmp_path: Pa
     [
         (["-o", "nowhere/x.txt"], "nowhere/x.txt: cannot be written: No such file or directory"),
         (["-o", "folder.txt"], "folder.txt: a folder"),
-        (["-o", "x.doc"], "the ending '.doc' is no known format; wanted .txt .jsonl"),
+        (["-o", "x.doc"], "unknown format '.doc'; wanted .txt .jsonl"),
         (["more.wav", "-o", "x.srt"], "srt holds one recording, got 2"),
     ],
 )

@@ -131,7 +131,7 @@ def test_mistakes_are_one_line(run, model: str, tmp_path: Path) -> None:
         ([PHRASES, "-m", model, "--speed", "1.2"], "--speed does not apply to"),
         ([MANIFEST, "-m", speech, "--whole"], "--whole does not apply to"),
         ([MANIFEST, "-m", speech, "--length-penalty", "0"], "--length-penalty does not apply to"),
-        ([PHRASES, "-m", model, "--heat-map", picture], "is no known format"),
+        ([PHRASES, "-m", model, "--heat-map", picture], "unknown format"),
     ]:
         done = run(*arguments)
         assert (done.status, done.out) == (2, ""), arguments

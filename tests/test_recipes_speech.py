@@ -91,7 +91,7 @@ def test_a_corpus_is_made_checked_and_gone_on_with(tmp_path, monkeypatch, capsys
     make("slow", "slt")
     assert before == {each: each.stat().st_mtime_ns for each in before}
     assert capsys.readouterr().out.count(f"{len(before)} utterances") == 2
-    with pytest.raises(UserError, match="faster than 20 characters a second"):
+    with pytest.raises(UserError, match="exceed 20 characters per second"):
         make("fast", "rms")
 
 
@@ -129,7 +129,7 @@ def test_perplexity_is_that_of_all_words_and_ends(tmp_path, monkeypatch, capsys)
     script = ["perplexity.py", *files[:2], "--ids", files[2], "--most", "2"]
     monkeypatch.setattr(sys, "argv", script)
     runpy.run_path(str(RECIPE / "perplexity.py"))["main"]()
-    assert f"{math.exp(-total / 10):.1f} a word" in capsys.readouterr().out  # 8 words, 2 ends
+    assert f"{math.exp(-total / 10):.1f} per word" in capsys.readouterr().out  # 8 words, 2 ends
     monkeypatch.setattr(sys, "argv", ["perplexity.py", files[2], files[1]])
     with pytest.raises(UserError, match="not a word n-gram model"):
         runpy.run_path(str(RECIPE / "perplexity.py"))["main"]()
@@ -217,7 +217,7 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
             "'tis mister fox i said", "a new line", "he slept in eighteen fifty", "one sentence",
         ]  # fmt: skip
     said = capsys.readouterr().out
-    assert "8 files, 3 not English, not free or named, 2 share text with what is tested" in said
+    assert "8 files, 3 not English, not free or listed, 2 share text with the test data" in said
     assert "3 books, 4 lines, 15 words" in said
     with pytest.raises(UserError, match="no books"):
         make(str(tmp_path / "out.xz"), str(tmp_path / "none"))
@@ -284,7 +284,9 @@ def test_boundaries_are_written_beside_the_model(tmp_path, monkeypatch, capsys):
         2 * sum(len(each.text.split()) for each in some)
         for some in (utterances[1:3], utterances[:1])
     )
-    assert f"{learnt} boundaries learnt; of {others} others" in capsys.readouterr().out
+    assert (
+        f"{learnt} boundaries in training; mean error on {others} others" in capsys.readouterr().out
+    )
     assert LoadedModel.load(folder).boundaries is not None
     monkeypatch.setattr(sys, "argv", [*arguments, str(tmp_path / "no.jsonl")])
     with pytest.raises(UserError, match=r"no\.jsonl: cannot be read"):

@@ -140,7 +140,7 @@ def test_models_are_averaged_weight_by_weight(
     with pytest.raises(UserError, match="got 2 models and the shares"):
         average("1")
     save_folder(other, folder.task, {**folder.model, "joint_embedding": True}, {}, threes, {})
-    with pytest.raises(UserError, match="other: of other sizes or vocabularies"):
+    with pytest.raises(UserError, match="other: sizes or vocabularies differ"):
         average()
 
 
@@ -174,7 +174,7 @@ def test_parallel_files_are_scored_and_by_tokens_too(
     score(monkeypatch, "-m", model, *files, "--tokens", tmp_path / "tok.de")
     out = capsys.readouterr().out
     assert "2 sentences" in out and "tok:13a" in out and "source words" in out
-    assert "tokens of tok.de (1 of 2 references come out as in the file)" in out
+    assert "tokens of tok.de (1 of 2 references are tokenised as in the file)" in out
     with pytest.raises(SystemExit):
         score(monkeypatch, "-m", model, "--source", tmp_path / "a.en")
 
@@ -227,7 +227,7 @@ def test_a_student_learns_from_people_and_from_teachers_of_both_directions(
     DIVERSIFY["main"]()
     assert len((runs / "student.source").read_text().splitlines()) == len(wanted) - 3
     (runs / "fr-en-1" / "translations.txt").write_text("one line\n")
-    with pytest.raises(UserError, match="1 lines, not those of 6 texts; remove it"):
+    with pytest.raises(UserError, match="got 1 lines, wanted 6; remove it"):
         DIVERSIFY["main"]()
 
 
@@ -241,5 +241,5 @@ def test_two_files_of_one_name_are_not_mixed_up(
     (tmp_path / "en-fr.toml").write_text(TINY.format(paths='train = "a.fr"\ntrain_target = "a.fr"'))
     words = ["diversify.py", tmp_path, "--data", tmp_path, "--forward", tmp_path / "en-fr.toml"]
     monkeypatch.setattr(sys, "argv", [*map(str, (*words, "--target-text", *texts))])
-    with pytest.raises(UserError, match="two files of this name"):
+    with pytest.raises(UserError, match="two files have this name"):
         DIVERSIFY["main"]()

@@ -102,7 +102,7 @@ def test_texts_files_and_stdin_read_alike(
 def test_each_word_says_what_it_looked_at(run, model: str) -> None:
     found = Translator.load(model).translate("I lost.")
     lines = run("--why", "I lost.").out.splitlines()
-    assert lines[0] == found.text and lines[1].split() == ["word", "looked", "at"]
+    assert lines[0] == found.text and lines[1].split() == ["word", "attention"]
     rows = lines[3:-1]
     assert [row.split()[0] for row in rows] == found.text.split()
     best = int(found.weights[0].argmax())

@@ -1,4 +1,4 @@
-"""The shared attention core: torch alone, no sound, no text, no task."""
+"""The attention mechanisms, shared by all tasks; they depend only on torch."""
 
 from asr.attention.additive import AdditiveAttention
 from asr.attention.build import build_attention

@@ -13,7 +13,7 @@ from asr.attention.normalizers import SOFTMAX, Normalizer
 
 
 class AdditiveAttention(EnergyAttention):
-    """e_j = vᵀ tanh(W s + U h_j + b), with + L f_j for location features f = F ∗ past weights.
+    """e_j = vᵀ tanh(W s + U h_j + b), plus L f_j with location features f = F ∗ past weights.
 
     Source: Bahdanau et al. 2015, appendix A.1.2; the location term from Chorowski et al. 2015,
     eq. (9), here over two channels: the last weights and their sum over all steps.
@@ -69,5 +69,5 @@ class AdditiveAttention(EnergyAttention):
         spread, project = self.location
         assert isinstance(project, nn.Conv1d)
         features = spread(past.view(batch * hypotheses, 2, length))  # (B·N, F, T)
-        term = linear(features.transpose(1, 2), project.weight[..., 0])  # as it lies: no copy
+        term = linear(features.transpose(1, 2), project.weight[..., 0])  # a view, without a copy
         return term.view(batch, hypotheses, length, -1)

@@ -1,4 +1,4 @@
-"""From the name of a mechanism and plain options to the mechanism."""
+"""Construction of attention mechanisms from a name and options."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def build_attention(
     key_value_heads: int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Attention:
-    """Make a mechanism of `KINDS`, or several heads of it.
+    """Make a mechanism of `KINDS`, with one or several heads.
 
-    attention_size: A; several heads have A / heads each, and so have their values.
-    heads: 1 is the mechanism as it is; more put it into `MultiHeadAttention`.
-    options: further arguments by name; those that the kind's constructor lacks are left out,
-        so that options of one kind may stay where the kind is changed.
+    attention_size: A; each of several heads has keys and values of size A / heads.
+    heads: 1 is the plain mechanism; more use `MultiHeadAttention`.
+    options: further arguments by name; those that the constructor of the kind lacks are ignored,
+        so that the kind can be changed without removing options.
 
     Raises:
-        ValueError: no such kind, values that a constructor refuses, several heads of a mechanism
-            without a query, or a normaliser or window for what has no energies.
+        ValueError: unknown kind, invalid values, several heads of a mechanism without a query, or
+            a normaliser or window for a mechanism without energies.
     """
     if heads == 1:
         if key_value_heads not in (None, 1):
@@ -42,15 +42,15 @@ def build_attention(
     if heads < 1 or attention_size % heads:
         raise ValueError(f"heads must divide the attention size {attention_size}, got {heads}")
     size = attention_size // heads
-    # The projections of a scaled product would only repeat those of the heads.
+    # The heads already project, so the scaled product needs no projections.
     inner = _make(kind, size, size, 0 if kind == "scaled_dot" else size, options)
     return MultiHeadAttention(inner, size, query_size, annotation_size, heads, key_value_heads)
 
 
 def parameters_of(kind: str, heads: int = 1) -> frozenset[str]:
-    """Return the options that a mechanism's constructor takes, `attention_size` included.
+    """Return the names of a mechanism's options, `attention_size` included.
 
-    heads: with several, the size is that of their projections, whatever the kind.
+    heads: with several, `attention_size` is the size of their projections for every kind.
 
     Raises:
         ValueError: no such kind.
@@ -61,14 +61,16 @@ def parameters_of(kind: str, heads: int = 1) -> frozenset[str]:
 
 
 def with_window(attention: Attention, window: Window | None) -> Attention:
-    """Return a mechanism with the same parameters, restricted to a window (None: to none).
+    """Return a mechanism with the same parameters and a window, or none.
 
     Raises:
-        ValueError: the mechanism has no energies, so it takes no window.
+        ValueError: the mechanism has no energies and thus takes no window.
     """
     twin = copy.copy(attention)  # the parameters are shared
     if isinstance(twin, MultiHeadAttention):
-        twin.__dict__["_modules"] = dict(attention._modules)  # else both get the new head
+        twin.__dict__["_modules"] = dict(
+            attention._modules
+        )  # a new head must not change the original
         twin.head = with_window(twin.head, window)
     elif isinstance(twin, EnergyAttention):
         twin.window = window
@@ -84,7 +86,7 @@ def _make(
     attention_size: int,
     options: Mapping[str, object] | None,
 ) -> Attention:
-    """Make a mechanism with those of the options that its constructor has."""
+    """Make a mechanism with the options that its constructor takes."""
     found = attention_class(kind)
     offered = {
         "query_size": query_size,

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 
 class Annotations(NamedTuple):
-    """The output of an encoder, one vector per place of its input.
+    """The output of an encoder, one vector per position.
 
     values: (B, T, E).
-    mask: (B, T) bool, True where there is something to attend to.
+    mask: (B, T) bool, True where attention is allowed.
     """
 
     values: Tensor
@@ -29,8 +29,8 @@ class Annotations(NamedTuple):
 class Memory(NamedTuple):
     """Annotations with their keys: computed once per utterance, never per step.
 
-    values: (B, T, E). mask: (B, T) bool. keys: (B, T, A), or whatever else the mechanism computes
-        from the annotations, utterances first; only the mechanism reads them.
+    values: (B, T, E). mask: (B, T) bool. keys: (B, T, A), or another tensor (B, …) that the
+        mechanism computes from the annotations and that only the mechanism reads.
     """
 
     values: Tensor
@@ -39,10 +39,10 @@ class Memory(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """The attention of the steps so far, as far as the next step may use it.
+    """The attention of the past steps that the next step may use.
 
     weights: (B, N, T), those of the last step; each row sums to 1 (to 0 before the first step
-        and where nothing may be attended to).
+        and if no position is allowed).
     cumulative: (B, N, T), the sum of the weights over all steps so far.
     """
 
@@ -55,11 +55,11 @@ class Alignment(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Base of all mechanisms. It holds parameters, never an utterance: all state is passed."""
+    """Base of all mechanisms. It stores parameters only; all state is passed as arguments."""
 
     def prepare(self, annotations: Annotations) -> Memory:
         """Compute the keys: annotations (B, T, E) → memory with keys (B, T, A)."""
-        raise NotImplementedError  # every mechanism has its own
+        raise NotImplementedError  # defined by each mechanism
 
     def start(self, memory: Memory, hypotheses: int = 1) -> Alignment:
         """Return the alignment before the first step: zeros (B, hypotheses, T)."""
@@ -72,10 +72,10 @@ class Attention(nn.Module):
         self, query: Tensor, memory: Memory, previous: Alignment
     ) -> tuple[Tensor, Alignment]:
         """Attend: query (B, N, H) → context (B, N, E) and the alignment of this step."""
-        raise NotImplementedError  # every mechanism has its own
+        raise NotImplementedError  # defined by each mechanism
 
 
-# name in a config → "module:class"; a new mechanism is one line here.
+# name in a config → "module:class"; a new mechanism needs one line here.
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "additive": "asr.attention.additive:AdditiveAttention",

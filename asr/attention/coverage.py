@@ -1,4 +1,4 @@
-"""Additive attention with coverage: the energies depend on the past weights of each place."""
+"""Additive attention with coverage: energies depend on the past weights of each position."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from asr.attention.normalizers import SOFTMAX, Normalizer
 
 
 class CoverageAttention(EnergyAttention):
-    """e_j = vᵀ tanh(W s + U h_j + b + c_j u), c_j the sum of the weights of all steps so far.
+    """e_j = vᵀ tanh(W s + U h_j + b + c_j u), c_j the sum of the weights of all past steps.
 
     Source: See, Liu and Manning 2017, eq. (11); Tu et al. 2016, eq. (6), with fertility 1.
-    Location features also take the past of neighbouring places. u starts at 0, so that training
-    starts as additive attention: sums that grow from step to step make the start unstable.
+    Location features also use the past of neighbouring positions. u is initialised to 0, so that
+    training starts as additive attention: growing sums make the start of training unstable.
     """
 
     def __init__(

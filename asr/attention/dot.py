@@ -14,7 +14,7 @@ from asr.attention.normalizers import SOFTMAX, Normalizer
 
 
 class _ProductAttention(EnergyAttention):
-    """Energies that are products of the query itself with the keys."""
+    """Energies that are products of the query with the keys, without a projection of the query."""
 
     def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
         """Return s · k_j: query (B, N, H) → (B, N, T); keys are of the query's size."""
@@ -22,7 +22,7 @@ class _ProductAttention(EnergyAttention):
 
 
 class DotAttention(_ProductAttention):
-    """e_j = s · h_j: no parameters, so states and annotations must be of one size.
+    """e_j = s · h_j: no parameters, so states and annotations must have the same size.
 
     Source: Luong et al. 2015, eq. (8), "dot".
     """
@@ -37,8 +37,8 @@ class DotAttention(_ProductAttention):
         super().__init__(normalizer, window)
         if query_size != annotation_size:
             raise ValueError(
-                f"dot attention wants states and annotations of one size, got {query_size} and "
-                f"{annotation_size}; take general or scaled_dot"
+                f"dot attention wants states and annotations of equal size, got {query_size} and "
+                f"{annotation_size}; use general or scaled_dot"
             )
 
     def prepare(self, annotations: Annotations) -> Memory:
@@ -67,7 +67,7 @@ class GeneralAttention(_ProductAttention):
 class ConcatAttention(EnergyAttention):
     """e_j = vᵀ tanh(W [s; h_j]). Source: Luong et al. 2015, eq. (8), "concat".
 
-    One matrix over both, without a bias, where additive attention has two and one.
+    It has one matrix without a bias; additive attention has two matrices and a bias.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ConcatAttention(EnergyAttention):
         self.query_size = query_size
 
     def prepare(self, annotations: Annotations) -> Memory:
-        """Make the annotations' part of W [s; h_j]: (B, T, E) → memory with keys (B, T, A)."""
+        """Compute the annotations' part of W [s; h_j]: (B, T, E) → memory with keys (B, T, A)."""
         columns = self.both.weight[:, self.query_size :]
         keys = functional.linear(annotations.values, columns)
         return Memory(annotations.values, annotations.mask, keys)
@@ -119,7 +119,7 @@ class ScaledDotAttention(EnergyAttention):
             self.query = nn.Linear(query_size, attention_size, bias=False)
         elif query_size != annotation_size:
             raise ValueError(
-                f"without projections states and annotations must be of one size, got "
+                f"without projections states and annotations must have equal size, got "
                 f"{query_size} and {annotation_size}; give an attention_size"
             )
         self.scale = 1 / math.sqrt(attention_size or query_size)

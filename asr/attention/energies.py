@@ -1,4 +1,4 @@
-"""The base of all mechanisms that compute one energy per place."""
+"""The base of all mechanisms that compute one energy per position."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class EnergyAttention(Attention):
     """Energies → window → weights → context. A mechanism defines keys and energies."""
 
     def __init__(self, normalizer: Normalizer = SOFTMAX, window: Window | None = None) -> None:
-        """Keep what turns energies into weights.
+        """Set how energies become weights.
 
         normalizer: one of `asr.attention.normalizers`.
-        window: limits attention to places around the last alignment; None allows all.
+        window: limits attention to positions around the last alignment; None allows all.
         """
         super().__init__()
         self.normalizer = normalizer
@@ -25,7 +25,7 @@ class EnergyAttention(Attention):
 
     def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
         """Return the unmasked energies (B, N, T) of query (B, N, H)."""
-        raise NotImplementedError  # every mechanism has its own
+        raise NotImplementedError  # defined by each mechanism
 
     def forward(
         self, query: Tensor, memory: Memory, previous: Alignment
@@ -44,13 +44,13 @@ def tanh_energies(inner: Tensor, vector: Tensor) -> Tensor:
     """Return vᵀ tanh(inner): inner (…, A), which is overwritten, and vector (A,) → (…).
 
     tanh(x) = 2σ(2x) − 1: torch's σ takes a tenth of the time of its tanh on a CPU. In place,
-    since fresh memory of this size costs more than the sum.
+    because allocating memory of this size takes longer than the sum.
     """
     energies: Tensor = inner.mul_(2).sigmoid_() @ (2 * vector) - vector.sum()
     return energies
 
 
 def energy_vector(size: int) -> torch.nn.Parameter:
-    """Return the v of such energies, drawn from ±1/√size."""
+    """Return the parameter v of `tanh_energies`, drawn uniformly from ±1/√size."""
     bound = size**-0.5
     return torch.nn.Parameter(torch.empty(size).uniform_(-bound, bound))

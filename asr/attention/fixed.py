@@ -1,4 +1,4 @@
-"""No attention: the one context of the classical encoder–decoder, the same at every step."""
+"""No attention: the fixed context of the classical encoder–decoder, the same at every step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SUMMARIES = ("last", "mean")
 
 
 class FixedContext(Attention):
-    """The context is the last annotation that may be attended to, or the mean of all.
+    """The context is the last allowed annotation, or the mean of all.
 
-    It has no energies, so no normaliser and no window. Source: Cho et al. 2014, section 2.2,
-    and Sutskever et al. 2014 take the last; Bahdanau et al. 2015 compare against it.
+    It has no energies and thus no normaliser and no window. Source: Cho et al. 2014, section 2.2,
+    and Sutskever et al. 2014 use the last; Bahdanau et al. 2015 compare with it.
     """
 
     def __init__(self, query_size: int, annotation_size: int, summary: str = "last") -> None:
-        """Take the sizes as every mechanism does; neither matters.
+        """Make the mechanism; the sizes are not used.
 
         summary: "last" or "mean".
         """
@@ -29,10 +29,10 @@ class FixedContext(Attention):
         self.summary = summary
 
     def prepare(self, annotations: Annotations) -> Memory:
-        """Make the weights of all steps, kept as the one key of each place (B, T, 1)."""
+        """Compute the weights of all steps, stored as the key of each position (B, T, 1)."""
         counted = annotations.mask
         if self.summary == "last":
-            after = counted.flip(1).cumsum(1).flip(1)  # (B, T), how many follow, itself included
+            after = counted.flip(1).cumsum(1).flip(1)  # (B, T), allowed positions from each on
             counted = counted & (after == 1)
         weights = counted / counted.sum(1, keepdim=True).clamp_min(1)  # (B, T)
         keys = weights.to(at_least_float32(annotations.values).dtype)[..., None]
@@ -41,7 +41,7 @@ class FixedContext(Attention):
     def forward(
         self, query: Tensor, memory: Memory, previous: Alignment
     ) -> tuple[Tensor, Alignment]:
-        """Give the same context (B, N, E) to every query (B, N, H)."""
+        """Return the same context (B, N, E) for every query (B, N, H)."""
         weights = memory.keys.transpose(1, 2)  # (B, 1, T)
         context = torch.bmm(weights.to(memory.values.dtype), memory.values)  # (B, 1, E)
         hypotheses = query.size(1)

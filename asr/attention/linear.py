@@ -15,10 +15,10 @@ from asr.attention.normalizers import SOFTMAX, Normalizer, at_least_float32
 class LinearAttention(EnergyAttention):
     """w_j = φ(W s) · φ(U h_j) / Σ_j φ(W s) · φ(U h_j), with φ(x) = elu(x) + 1.
 
-    The energies are the logarithms of these products, so that the softmax gives just that and
-    every other normaliser and window does with them what it does elsewhere. Since the weights
-    are given out, a step costs what it costs with any other mechanism; the sums over all places
-    that would make it independent of T (Σ φ(k_j) h_jᵀ and Σ φ(k_j)) give the same context.
+    The energies are the logarithms of these products: the softmax gives the formula above, and all
+    normalisers and windows can be used. Because the weights are returned, a step costs the same as
+    with any other mechanism; the sums that make the cost independent of T (Σ φ(k_j) h_jᵀ and
+    Σ φ(k_j)) would give the same context.
     Source: Katharopoulos et al. 2020, eq. (4), (5) and (7).
     """
 

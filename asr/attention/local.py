@@ -14,10 +14,10 @@ from asr.attention.normalizers import SOFTMAX, Normalizer
 class LocalAttention(EnergyAttention):
     """e_j = sᵀ W h_j − (j − p)² / (2σ²), with p = T · sigmoid(vᵀ tanh(P s)) and σ = D / 2.
 
-    T is the number of annotations up to the last that may be attended to. Two things differ
-    from the paper: the weights sum to 1, where its eq. (10) lowers them after the softmax; and
-    nothing is cut off outside p ± D, so that p can be learned from any distance. A `Window`
-    cuts, around the last alignment. Source: Luong et al. 2015, eq. (9) and (10).
+    T is the number of annotations up to the last allowed one. There are two differences to the
+    paper: the weights sum to 1, while its eq. (10) scales them after the softmax; and positions
+    outside p ± D are not masked, so that p has a gradient from any distance. A `Window` masks
+    positions around the last alignment. Source: Luong et al. 2015, eq. (9) and (10).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Masks of attention: padding, silence, and a window around the last alignment.
 
-Padding and silence are known before decoding, so they live in the annotations' mask.
-The window (the "location mask") moves with every step, so it is made from the last alignment.
+Padding and silence are known before decoding and are part of the mask of the annotations.
+The window (the "location mask") moves with every step and is computed from the last alignment.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ CENTRES = ("expectation", "median")
 
 
 def restrict(annotations: Annotations, allowed: Tensor) -> Annotations:
-    """Forbid attention wherever `allowed` (B, T) is False, besides where it already is."""
+    """Also mask positions where `allowed` (B, T) is False."""
     return Annotations(annotations.values, annotations.mask & allowed)
 
 
 def pool_mask(mask: Tensor, reduction: int) -> Tensor:
     """Pool a mask of input frames (B, F) to annotations (B, ⌈F / reduction⌉).
 
-    An annotation is allowed if any frame it covers is.
+    An annotation is allowed if any of its frames is.
     """
     missing = -mask.size(1) % reduction
     padded = functional.pad(mask, (0, missing))
@@ -40,7 +40,7 @@ def expected_position(weights: Tensor) -> Tensor:
 
 
 def median_position(weights: Tensor) -> Tensor:
-    """First place by which half of the weight is spent: weights (…, T) → (…); 0 if all are 0."""
+    """Position of the median of the weights: (…, T) → (…); 0 if all are 0."""
     half = weights.sum(-1, keepdim=True) / 2
     return (weights.cumsum(-1) < half).sum(-1).to(weights.dtype)
 
@@ -49,15 +49,14 @@ def median_position(weights: Tensor) -> Tensor:
 class Window:
     """A window around the position that the last step attended to.
 
-    back, ahead: how many annotations it reaches behind and in front of its centre.
-    soft: False forbids all outside; True lowers the energies smoothly instead, by
-        d² / (2·σ²) for a distance of d annotations, with σ = back / 2 behind and ahead / 2
-        in front of the centre, so that little is left two deviations away.
-    centre: "expectation" or "median" of the last weights. The median does not move when a
-        little weight falls far away; the expectation does.
-    stride: every stride-th place from the first on stays allowed outside the window: a grid
-        of distant places, as in the fixed pattern of Child et al. 2019,
-        section 4.3. 0 leaves it out.
+    back, ahead: reach in annotations before and after the centre.
+    soft: False masks all positions outside; True lowers the energies smoothly instead, by
+        d² / (2·σ²) for a distance of d annotations, with σ = back / 2 before and ahead / 2 after
+        the centre, so that weights are small two deviations away.
+    centre: "expectation" or "median" of the last weights. The median is robust against small
+        distant weights.
+    stride: every stride-th position from the first on stays allowed outside the window, as in the
+        fixed pattern of Child et al. 2019, section 4.3. 0: none.
     """
 
     back: int
@@ -78,31 +77,31 @@ class Window:
             raise ValueError(f"window stride must be 0 (none) or more, got {self.stride}")
 
     def distances(self, previous: Alignment) -> Tensor:
-        """Return signed distances (B, N, T) of every place from the centre (no gradient)."""
+        """Return signed distances (B, N, T) of all positions from the centre (no gradient)."""
         weights = previous.weights.detach()
         find = expected_position if self.centre == "expectation" else median_position
         places = torch.arange(weights.size(-1), device=weights.device, dtype=weights.dtype)
         return places - find(weights)[..., None]
 
     def region(self, weights: Tensor) -> Tensor:
-        """Return where each step of a text may attend: weights (…, U, T) → (…, U, T) bool.
+        """Return the window of each step of a text: weights (…, U, T) → (…, U, T) bool.
 
         weights: those of all steps in order. The region of a step is the window around the centre
-        of the step before, without the stride's grid; a soft window's energies are lowered by at
-        most 2 nats in it.
+        of the previous step, without the stride; inside it a soft window lowers the energies by
+        at most 2 nats.
         """
-        before = functional.pad(weights, (0, 0, 1, 0))[..., :-1, :]  # the first step's are all 0
+        before = functional.pad(weights, (0, 0, 1, 0))[..., :-1, :]  # 0 before the first step
         distance = self.distances(Alignment(before, before))
         return (distance >= -self.back) & (distance <= self.ahead)
 
     def apply(
         self, energies: Tensor, allowed: Tensor, previous: Alignment
     ) -> tuple[Tensor, Tensor]:
-        """Narrow energies (B, N, T) and the allowed places (B, 1 or N, T) to the window.
+        """Restrict energies (B, N, T) and allowed positions (B, 1 or N, T) to the window.
 
-        Before the first step the window stands at the first annotation. A hard window that
-        holds no allowed place (a long silence that is masked) is opened for that step,
-        since no context can be computed without an allowed place.
+        Before the first step the window is at the first annotation. A hard window without any
+        allowed position (in a long masked silence) is ignored for that step, because a context
+        needs an allowed position.
         """
         distance = self.distances(previous)
         if self.stride:

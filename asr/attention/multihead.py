@@ -1,4 +1,4 @@
-"""Several heads of any mechanism, with keys and values of their own or shared."""
+"""Several heads of any mechanism, with separate or shared keys and values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from asr.attention.contract import Alignment, Annotations, Attention, Memory
 class MultiHeadAttention(Attention):
     """O [c_1; …; c_M], c_m the context of a mechanism applied to Q_m s, K_m h_j and V_m h_j.
 
-    To the mechanism the heads of one utterance are utterances of a batch, and query heads that
-    share keys and values are hypotheses, so that all heads take one call.
-    They have Q_m, K_m and V_m of their own and share the mechanism's parameters.
-
-    The returned weights are the mean over the heads, and so is the past that each head takes:
-    a window has the same position for all, and the state of a hypothesis does not grow.
+    The mechanism gets the heads of an utterance as utterances of a batch, and query heads that
+    share keys and values as hypotheses, so that one call computes all heads. Heads have separate
+    Q_m, K_m and V_m and share the parameters of the mechanism. The returned weights, which are
+    also the past that each head uses, are the mean over the heads: a window has the same position
+    for all heads, and the size of the state does not depend on their number.
     Source: Vaswani et al. 2017, section 3.2.2; shared keys and values: Shazeer 2019
     (multi-query), Ainslie et al. 2023 (grouped-query).
     """
@@ -30,11 +29,11 @@ class MultiHeadAttention(Attention):
         heads: int,
         key_value_heads: int | None = None,
     ) -> None:
-        """Make the projections around a mechanism.
+        """Make the projections of a mechanism.
 
-        head: made for queries and annotations of head_size. heads: M.
-        key_value_heads: how many K and V there are, each shared by M / key_value_heads query
-            heads: M (or None) gives each its own, 1 is multi-query attention.
+        head: a mechanism for queries and annotations of size head_size. heads: M.
+        key_value_heads: number of K and V, each shared by M / key_value_heads query heads: M (or
+            None) means separate ones, 1 is multi-query attention.
         """
         super().__init__()
         shared = heads if key_value_heads is None else key_value_heads
@@ -49,16 +48,16 @@ class MultiHeadAttention(Attention):
         self.key = nn.Linear(annotation_size, shared * head_size, bias=False)
         self.value = nn.Linear(annotation_size, shared * head_size, bias=False)
         self.output = nn.Linear(heads * head_size, annotation_size, bias=False)
-        # Torch's default initialisation would shrink queries, and values through two layers, to a
-        # third: the attention weights would stay flat for long.
+        # Torch's default initialisation would scale queries, and values after two layers, by a
+        # third, and the attention weights would stay flat for a long time.
         for layer in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(layer.weight)
 
     def prepare(self, annotations: Annotations) -> Memory:
         """Make the heads' keys and values: annotations (B, T, E) → memory, keys (B, K, T, A + D).
 
-        K key/value heads; of the last dimension the mechanism's keys come first, then the
-        D = head_size of the values.
+        K key/value heads; the last dimension has the keys of the mechanism, then D = head_size
+        values.
         """
         keys, values = self._split(self.key(annotations.values)), self.value(annotations.values)
         mask = annotations.mask.repeat_interleave(self.key_value_heads, 0)  # (B·K, T)
@@ -91,7 +90,7 @@ class MultiHeadAttention(Attention):
         return self.output(contexts.flatten(2)), previous.advance(weights)
 
     def _split(self, projected: Tensor) -> Tensor:
-        """Make utterances of heads: (B, T, K·D) → (B·K, T, D)."""
+        """Move heads to the batch dimension: (B, T, K·D) → (B·K, T, D)."""
         heads = projected.unflatten(-1, (self.key_value_heads, self.head_size))
         split: Tensor = heads.transpose(1, 2).flatten(0, 1)
         return split

@@ -1,4 +1,4 @@
-"""From energies to weights: rows that sum to 1 over the places that may be attended to."""
+"""Normalisers, from energies to weights that sum to 1 over the allowed positions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch.nn import functional
 
 
 def masked_softmax(energies: Tensor, allowed: Tensor) -> Tensor:
-    """Softmax over the allowed places; exactly 0 elsewhere, and all 0 where nothing is allowed.
+    """Softmax over the allowed positions; exactly 0 elsewhere, and 0 if none is allowed.
 
     energies: (…, T). allowed: bool, broadcastable to energies. Computed in float32 at least.
-    Finite in value and gradient even for a row without any allowed place.
+    Value and gradient are finite, also for a row without an allowed position.
     """
     return torch.softmax(_without(energies, allowed), dim=-1) * allowed
 
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Base of all: energies (…, T) and the allowed places → weights, after a temperature.
+    """Base of all normalisers: energies (…, T) and allowed positions → weights.
 
-    temperature: what the energies are divided by; below 1 sharpens, above 1 flattens. Its
-        inverse is the β of Chorowski et al. 2015, section 2.3.
+    temperature: divides the energies; values below 1 sharpen, above 1 flatten the weights. Its
+        inverse is β of Chorowski et al. 2015, section 2.3.
     """
 
     temperature: float = 1.0
@@ -46,8 +46,8 @@ class Normalizer:
         return self.weigh(energies, allowed, training)
 
     def weigh(self, energies: Tensor, allowed: Tensor, training: bool) -> Tensor:
-        """Make the weights of energies that the temperature has already divided."""
-        raise NotImplementedError  # every normaliser has its own
+        """Compute weights from energies that are already divided by the temperature."""
+        raise NotImplementedError  # defined by each normaliser
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Softmax(Normalizer):
 
 @dataclass(frozen=True)
 class Smoothed(Normalizer):
-    """σ(e) / Σ σ(e), which spreads the weight over more places than the softmax.
+    """σ(e) / Σ σ(e), which spreads the weight over more positions than the softmax.
 
     Source: Chorowski et al. 2015, section 2.3.
     """
@@ -75,9 +75,9 @@ class Smoothed(Normalizer):
 
 @dataclass(frozen=True)
 class TopK(Normalizer):
-    """Softmax over the places of the highest energies alone, and any that tie with the last.
+    """Softmax over the positions with the highest energies, including ties.
 
-    top_k: how many places are kept. Source: Chorowski et al. 2015, section 2.3.
+    top_k: number of positions. Source: Chorowski et al. 2015, section 2.3.
     """
 
     top_k: int = 8
@@ -96,11 +96,11 @@ class TopK(Normalizer):
 
 @dataclass(frozen=True)
 class Hard(Normalizer):
-    """All weight on one place: drawn from the softmax in training, the best one otherwise.
+    """All weight on one position: sampled from the softmax in training, else the maximum.
 
-    The draw adds Gumbel noise of torch's own generator to the energies and takes the greatest;
-    its gradient is that of the softmax of the noisy energies ("straight-through", biased). It
-    returns no log-probability, so REINFORCE cannot be used with it.
+    Sampling adds Gumbel noise from torch's default generator to the energies and takes the
+    maximum; the gradient is that of the softmax of the noisy energies ("straight-through", biased).
+    No log-probability is returned, so REINFORCE cannot be used.
     Source: Jang, Gu and Poole 2017, section 2.2, whose τ is 1 here.
     """
 
@@ -115,7 +115,7 @@ class Hard(Normalizer):
 
 SOFTMAX = Softmax()
 
-# name in a config → class; a new normaliser is one line here.
+# name in a config → class; a new normaliser needs one line here.
 NORMALIZERS: Mapping[str, type[Normalizer]] = MappingProxyType(
     {"softmax": Softmax, "smoothed": Smoothed, "top_k": TopK, "hard": Hard}
 )
@@ -135,18 +135,18 @@ def normalizer_class(name: str) -> type[Normalizer]:
 def build_normalizer(name: str, temperature: float = 1.0, top_k: int = 0) -> Normalizer:
     """Make a normaliser by its name.
 
-    top_k: only for those that have it; 0 leaves their own default.
+    top_k: for normalisers that have it; 0 keeps their default.
     """
     options: dict[str, Any] = {"top_k": top_k} if top_k else {}
     return normalizer_class(name)(temperature, **options)
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """Widen 16-bit values to float32; leave float32 and float64 as they are."""
+    """Convert 16-bit values to float32; float32 and float64 are unchanged."""
     return values if values.dtype == torch.float64 else values.float()
 
 
 def _without(energies: Tensor, allowed: Tensor) -> Tensor:
-    """Lower the energies of places that are not allowed as far as float32 or 64 reaches."""
+    """Set the energies of masked positions to the lowest value of their dtype."""
     energies = at_least_float32(energies)
     return energies.masked_fill(~allowed, torch.finfo(energies.dtype).min)

@@ -17,9 +17,8 @@ def entropy(weights: Tensor) -> Tensor:
 def entropy_penalty(weights: Tensor, steps: Tensor, target: float = 0.0) -> Tensor:
     """Mean distance |H − target| between each step's entropy H and a target, in nats.
 
-    Added to the loss with a positive factor it pulls the entropy towards the target: with
-    target 0 it sharpens. A negative factor pushes away from the target and so, with
-    target 0, spreads the weights.
+    In the loss, a positive factor moves the entropy towards the target; with target 0 it sharpens
+    the weights. A negative factor with target 0 flattens them.
     """
     return _mean_over((entropy(weights) - target).abs(), steps)
 
@@ -27,12 +26,12 @@ def entropy_penalty(weights: Tensor, steps: Tensor, target: float = 0.0) -> Tens
 def diagonality_penalty(
     weights: Tensor, steps: Tensor, lengths: Tensor, deviation: float = 0.2
 ) -> Tensor:
-    """Mean weight far from the straight line from first to last place: between 0 and 1.
+    """Mean weight far from the diagonal, from first to last position: between 0 and 1.
 
-    Σ_j w_uj · (1 − exp(−(u/U − j/T)² / (2·deviation²))), with u/U and j/T the shares of the
-    target and of the annotations that lie behind. lengths: (B,) annotations of each utterance.
-    Source: guided attention, Tachibana et al. 2018, eq. (2). It harms uneven or long
-    speech, so use it in the first epochs only.
+    Σ_j w_uj · (1 − exp(−(u/U − j/T)² / (2·deviation²))), with u/U and j/T the relative positions in
+    target and annotations. lengths: (B,) annotations of each utterance. Source: guided attention,
+    Tachibana et al. 2018, eq. (2). It degrades uneven or long speech, so use it in the first epochs
+    only.
     """
     ends = steps.sum(1).clamp_min(1)  # (B,)
     targets = torch.arange(weights.size(1), device=weights.device) / ends[:, None]  # (B, U)
@@ -43,7 +42,7 @@ def diagonality_penalty(
 
 
 def coverage_penalty(weights: Tensor, steps: Tensor) -> Tensor:
-    """Mean weight on places that earlier steps attended to: Σ_j min(w_uj, Σ_{v<u} w_vj).
+    """Mean weight on positions of earlier steps: Σ_j min(w_uj, Σ_{v<u} w_vj).
 
     Between 0 and 1. Source: See, Liu and Manning 2017, eq. (12).
     """
@@ -52,5 +51,5 @@ def coverage_penalty(weights: Tensor, steps: Tensor) -> Tensor:
 
 
 def _mean_over(values: Tensor, steps: Tensor) -> Tensor:
-    """Mean of values (B, U) over the steps that count; 0 if none does."""
+    """Mean of values (B, U) over the counted steps; 0 if there are none."""
     return (values * steps).sum() / steps.sum().clamp_min(1)

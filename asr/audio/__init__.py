@@ -1,1 +1,1 @@
-"""Audio: from any file, stream or array to normalised log-mel features."""
+"""Audio: reading, augmentation, features and speech detection."""

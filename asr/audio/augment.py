@@ -1,7 +1,7 @@
 """Augmentation of training audio: speed, volume, noise, rooms, telephone, SpecAugment.
 
-Random draws are up to the caller. The functions on samples take and return float32 arrays (S,) at
-one rate and do not modify their input. `spec_augment` takes a batch of features on any device.
+The caller makes all random draws. Functions on samples take and return float32 arrays (S,) at the
+same rate and do not modify their input. `spec_augment` takes a batch of features on any device.
 """
 
 import numpy as np
@@ -50,9 +50,9 @@ def add_noise(
 ) -> NDArray[np.float32]:
     """Add noise at a given signal-to-noise ratio.
 
-    The noise starts at `offset` and is repeated as often as necessary. Powers are means over the
-    whole utterance and over the noise used. If either is silent, nothing is added: the ratio is
-    undefined.
+    The noise starts at `offset` and is repeated if necessary. Powers are means over the whole
+    utterance and over the noise used. If either is silent, the ratio is undefined and no noise is
+    added.
 
     Args:
         samples: (S,).
@@ -134,14 +134,14 @@ def spec_augment(
 ) -> Tensor:
     """Mask random time intervals and frequency bands (SpecAugment, Park et al. 2019).
 
-    Each utterance has masks of its own. Widths are uniform from 0 to the maximum, positions
+    Masks differ between utterances. Widths are uniform from 0 to the maximum, positions
     uniform among those where the mask fits. Masked values are 0, the mean of normalised features.
     The input is not modified.
 
     Args:
         features: (B, F, mels), normalised.
-        lengths: (B,) in frames; masks fall within them.
-        generator: source of every draw.
+        lengths: (B,) in frames; masks are within them.
+        generator: for all random draws.
         time_masks: time masks per utterance.
         time_width: maximum width of a time mask, in frames of 10 ms.
         time_share: maximum width of a time mask as a share of its utterance (the paper's p).
@@ -190,5 +190,5 @@ def _stretches(
 
 
 def _power(samples: NDArray[np.float32]) -> float:
-    """Return the mean square, summed in double precision: single loses digits in long audio."""
+    """Return the mean square, in double precision for accuracy in long audio."""
     return float(np.mean(np.square(samples, dtype=np.float64))) if samples.size else 0.0

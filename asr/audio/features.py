@@ -19,12 +19,12 @@ MELS = 80  # filters
 FRAMES_PER_SECOND = 1000 // HOP_MS
 SECONDS_PER_FRAME = HOP_MS / 1000
 
-# Slaney's mel scale: straight up to 1 kHz (15 mels), then logarithmic, 27 steps to a factor of 6.4.
+# Slaney's mel scale: linear up to 1 kHz (15 mels), then logarithmic, 27 steps per factor of 6.4.
 _HERTZ_PER_MEL = 200 / 3
 _BREAK_HERTZ = 1000.0
 _BREAK_MELS = _BREAK_HERTZ / _HERTZ_PER_MEL
 _LOG_STEP = math.log(6.4) / 27
-_HIGHEST_FORMANT = 4800.0  # Hz; above it a warped frequency goes straight to half the rate
+_HIGHEST_FORMANT = 4800.0  # Hz; above it the warping is linear up to half the rate
 _SMALLEST_DEVIATION = 1e-5  # lower bound, for filters that never vary
 
 
@@ -38,7 +38,7 @@ def mel_filters(sample_rate: int, fft_size: int, mels: int, warps: Tensor | None
         sample_rate: in Hz.
         fft_size: even.
         mels: number of filters.
-        warps: (B,), factors of frequency, near 1. Scaling the frequencies of the filters
+        warps: (B,), frequency factors near 1. Scaling the frequencies of the filters
             simulates a vocal tract longer by the same factor (Jaitly and Hinton 2013, "Vocal Tract
             Length Perturbation (VTLP) improves speech recognition"). None scales nothing.
 
@@ -120,7 +120,7 @@ class LogMel(nn.Module):
         self.window_size = sample_rate * window_ms // 1000
         self.hop_size = sample_rate * hop_ms // 1000
         self.fft_size = 1 << (self.window_size - 1).bit_length()
-        # Both follow from the arguments, so neither is saved with the weights.
+        # Determined by the arguments, so not saved with the weights.
         self.register_buffer("window", torch.hann_window(self.window_size), persistent=False)
         self.register_buffer(
             "filters", mel_filters(sample_rate, self.fft_size, mels), persistent=False

@@ -36,7 +36,9 @@ _MOST_CHANNELS = 64
 _LOUDEST = 2.0**31  # unscaled 32-bit integers stay below; powers of larger values overflow
 _BLOCK = 2**20  # samples decoded at once: the length in a header is never allocated
 _SHORTFALL = 0.1  # s by which a header may overstate the length; some writers and MP3 padding do
-_UNKNOWN_LENGTH = 0x7FFFF000  # bytes; writers to pipes state this or more for "unknown"
+_UNKNOWN_LENGTH = (
+    0x7FFFF000  # bytes; when writing to a pipe, programs state this or more for "unknown"
+)
 _FORMATS = "WAV, FLAC, Ogg, Opus or MP3"
 
 Samples = NDArray[np.float32]
@@ -71,7 +73,9 @@ def read(
     if isinstance(source, np.ndarray):
         return _finish(_from_array(source), _array_rate(rate), "the array")
     if rate is not None:
-        raise UserError(f"rate {rate} given for a file: only arrays need one, files carry theirs")
+        raise UserError(
+            f"rate {rate} given for a file: only arrays need a rate, files state theirs"
+        )
     if isinstance(source, str | os.PathLike):
         return _read_path(os.fspath(source))
     if isinstance(source, bytes | bytearray | memoryview):
@@ -85,10 +89,10 @@ def read(
 
 
 def find_audio(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Replace folders by the audio files in them, at any depth, sorted.
+    """Replace folders by their audio files, at any depth, sorted.
 
-    Audio files are recognised by their endings; hidden files are skipped. Other paths are kept,
-    whether they exist or not, and so is "-" (standard input).
+    Audio files are recognised by their endings; hidden files are skipped. Other paths, existing or
+    not, and "-" (standard input) are kept.
 
     Raises:
         UserError: a folder holds no audio file.
@@ -114,7 +118,7 @@ def _read_path(path: str) -> Waveform:
     if not path:
         raise UserError("empty file name: wanted the path of a recording")
     try:
-        # Opened by Python first: its errors say what is wrong, libsndfile's say "System error".
+        # Opened by Python first: libsndfile reports every error as "System error".
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return _read_bytes(_drain(file, path), path)  # a pipe or a device
@@ -197,14 +201,14 @@ def _check_complete(sound: soundfile.SoundFile, file: BinaryIO, name: str) -> No
 def _last_page_is_whole(file: BinaryIO) -> bool:
     """Whether the last page of an Ogg file is complete (RFC 3533, section 6)."""
     largest_page = 27 + 255 + 255 * 255  # header, table of segments, segments
-    place = file.tell()  # libsndfile reads on from here
+    place = file.tell()  # libsndfile continues from here
     length = file.seek(0, os.SEEK_END)
     file.seek(max(0, length - largest_page))
     tail = file.read()
     file.seek(place)
     start = tail.rfind(b"OggS")
     if start < 0 or len(tail) < start + 27:
-        return start < 0  # no page starts here: something else follows the audio
+        return start < 0  # no page starts here: other data follow the audio
     table = tail[start + 27 : start + 27 + tail[start + 26]]
     return len(table) == tail[start + 26] and len(tail) >= start + 27 + len(table) + sum(table)
 
@@ -247,7 +251,7 @@ def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Samples:
     """Decode by ffmpeg what libsndfile cannot, as 16 kHz mono."""
     file.seek(0)
     if _is_text(file.read(512)):
-        raise UserError(f"{name}: text, not audio, whatever its name ends in")
+        raise UserError(f"{name}: text, not audio, in spite of the ending of its name")
     program = shutil.which("ffmpeg")
     if program is None:
         raise UserError(
@@ -275,7 +279,7 @@ def _run_ffmpeg(program: str, path: str, name: str) -> Samples:
     if done.returncode != 0 or b"ended prematurely" in done.stderr:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         reason = re.sub(r"^(\[[^]]*\] *)+", "", lines[0])  # without its "[mov,mp4 @ 0x55d1…]"
-        raise UserError(f"{name}: no whole {_FORMATS} file, and ffmpeg says: {reason}")
+        raise UserError(f"{name}: no whole {_FORMATS} file, and ffmpeg reports: {reason}")
     return np.frombuffer(done.stdout, "<f4").astype(np.float32)
 
 
@@ -292,7 +296,7 @@ def _is_text(start: bytes) -> bool:
 
 def _array_rate(rate: int | None) -> int:
     if rate is None:
-        raise UserError("an array without its sample rate: call read(samples, rate=16000), say")
+        raise UserError("an array without its sample rate: for instance read(samples, rate=16000)")
     return rate
 
 
@@ -324,9 +328,9 @@ def _finish(samples: Samples, rate: int, name: str) -> Waveform:
         )
     if len(samples) > _LONGEST * rate:
         raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
-    # In this form the condition fails for NaN, too.
+    # In this form the condition also fails for NaN.
     if not (samples.min() >= -_LOUDEST and samples.max() <= _LOUDEST):
-        raise UserError(f"{name}: damaged, holds samples that are no number or beyond any scale")
+        raise UserError(f"{name}: damaged, contains samples that are not finite or out of range")
     if rate != SAMPLE_RATE:
         samples = _resampled(samples, rate)
     return Waveform(samples)

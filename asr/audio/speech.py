@@ -1,8 +1,8 @@
 """Speech detection by energy: masks of speech, segments of long audio, and steady noise.
 
 Frames are those of `features.LogMel`: 25 ms long, one every 10 ms, none padded. Thresholds are
-levels in dB relative to full scale, each with the data that it was chosen on. They prefer false
-alarms to misses: a missed word is lost, an undetected pause only costs time.
+levels in dB relative to full scale, each with the data of its choice. They prefer false alarms to
+misses: a missed word is lost, an undetected pause only costs time.
 """
 
 import math
@@ -20,8 +20,8 @@ _WINDOW = SAMPLE_RATE * WINDOW_MS // 1000  # 400 samples
 _HOP = SAMPLE_RATE * HOP_MS // 1000  # 160 samples
 _SILENCE_DB = -120.0  # the level of digital silence
 
-# Speech stays within 35 dB of the loud level of its utterance: of 5,000 read words none is lost,
-# of their frames 0.06 %, and three quarters of the pauses are removed (25 dB: 0.5 % of frames).
+# Speech is within 35 dB of the loud level of its utterance: of 5,000 read words, no word and 0.06 %
+# of the frames are lost, and three quarters of the pauses are removed (25 dB: 0.5 % of the frames).
 _DEPTH_DB = 35.0
 # The softest of 700 recordings of eight corpora reached -38; hum and hiss of open inputs are below.
 _FAINTEST_DB = -60.0
@@ -34,7 +34,7 @@ _PAUSE = 30  # frames over which the level at a cut is averaged
 _STRETCH = SAMPLE_RATE // 10  # samples per level when testing for steady noise; under a syllable
 _LEAST_STRETCHES = 8  # a shorter sound may be a single vowel
 _BANDS_HZ = (100, 500, 1000, 2000, 4000, 8000)
-_AUDIBLE_DB = 40.0  # bands further below the loudest are ignored: codecs switch them off
+_AUDIBLE_DB = 40.0  # weaker bands, relative to the strongest, are ignored: codecs remove them
 _STEADY_DB = 6.0
 
 Samples = NDArray[np.float32]
@@ -69,15 +69,15 @@ def segments(samples: Samples, longest: float = 20.0) -> list[tuple[float, float
     """Cut long audio into segments at its quietest places.
 
     Each cut is at the lowest mean level over 300 ms in the second half of the longest possible
-    segment; near the end, wherever the rest fits into one segment. Time and memory are linear.
+    segment; near the end, anywhere that leaves one last segment. Time and memory are linear.
 
     Args:
         samples: (S,) at 16 kHz.
         longest: seconds, at least 1.
 
     Returns:
-        (start, end) in seconds, in order, without gaps from 0 to the end, none longer than
-        `longest`; a single segment if all fits, none if there are no samples.
+        (start, end) in seconds, in order, contiguous from 0 to the end, none longer than `longest`;
+        empty if there are no samples.
 
     Raises:
         UserError: `longest` is below a second or not a number.
@@ -91,7 +91,7 @@ def segments(samples: Samples, longest: float = 20.0) -> list[tuple[float, float
     pauses = np.convolve(_levels(samples), np.full(_PAUSE, 1 / _PAUSE), "same")
     cuts = [0]
     while (rest := size - cuts[-1]) > limit:
-        # No segment below a quarter of the limit: words need context.
+        # No segment is shorter than a quarter of the limit: words need context.
         earliest = max(min(rest - limit, limit // 2), limit // 4)
         latest = min(limit, rest - limit // 4)
         cuts.append(_quietest(pauses, cuts[-1] + earliest, cuts[-1] + latest))

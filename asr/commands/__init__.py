@@ -1,1 +1,1 @@
-"""What each command does, once its arguments are read. Empty, so that each is imported alone."""
+"""The commands, one module each. Empty, so that a command imports only what it needs."""

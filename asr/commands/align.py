@@ -1,4 +1,4 @@
-"""`asr align`: times of words, as files, and the attention as a picture."""
+"""`asr align`: word times as files, and the attention as a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from asr.results import Transcript
 
 PICTURES: Final = {"png": ".png", "svg": ".svg", "pdf": ".pdf"}
-LONGEST_DRAWN: Final = 120.0  # seconds; beyond, a picture shows nothing any more
+LONGEST_DRAWN: Final = 120.0  # seconds; in a longer picture no detail is visible
 
 
 def run(
@@ -28,12 +28,12 @@ def run(
     outputs: Sequence[Path],
     decoding: Decoding,
 ) -> int:
-    """Align a recording ("-" is stdin) with a text, or with what is recognised, and return 0.
+    """Align a recording ("-" is stdin) with a text, or with its transcript, and return 0.
 
-    outputs: files in `FORMATS` or `PICTURES`; without any, a table goes to stdout.
+    outputs: files in `FORMATS` or `PICTURES`; if empty, a table is printed.
 
     Raises:
-        UserError: the recording or the text cannot be used, or an output not be written.
+        UserError: the recording or the text cannot be used, or an output cannot be written.
     """
     kinds = [format_of(path, FORMATS | PICTURES) for path in outputs]
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def _draw(source: str | bytes, transcript: Transcript, path: Path) -> None:
 
 
 def _record(transcript: Transcript) -> dict[str, object]:
-    """The transcript with characters, and weights segment by segment, ready for JSON."""
+    """Return the transcript with characters, and weights by segment, as objects for JSON."""
     return {
         **transcript.record(),
         "characters": [

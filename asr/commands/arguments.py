@@ -1,6 +1,6 @@
 """The arguments of all commands; `asr.cli` runs them.
 
-The help of an option that is also a setting is made from the setting: see `add_option`.
+The help of an option that is also a setting is generated from the setting: see `add_option`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from asr.inference.options import DecodingOptions, TranslationOptions
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of all commands; the parsed arguments name theirs in `command`."""
+    """Return the parser of all commands; `command` holds the name of the parsed command."""
     whole = Parser(
         prog="asr",
         description="Speech recognition and translation with Bahdanau attention.",
@@ -52,9 +52,9 @@ def _add_transcribe(commands: Any) -> None:
         commands,
         "transcribe",
         "transcribe recordings",
-        """Transcribe recordings. The texts are written to stdout, one line each, in the given
-order. A recording that fails gives a line on stderr; the others continue, and the exit status is 2.
-Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all that ffmpeg reads.""",
+        """Transcribe recordings. The transcripts are written to stdout, one line each, in the given
+order. If a recording fails, an error is printed on stderr, the others continue, and the exit status
+is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of ffmpeg.""",
         """  asr transcribe talk.flac
   asr transcribe recordings/ -o all.jsonl
   asr transcribe lecture.mp3 -f srt > lecture.srt
@@ -74,7 +74,7 @@ Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all that ffmpeg reads
         "--format",
         choices=list(FORMATS),
         metavar="FORMAT",
-        help=f"Output format, whatever the ending: {', '.join(FORMATS)} (default: by the ending, "
+        help=f"Output format, overrides the ending: {', '.join(FORMATS)} (default: by the ending, "
         f"else {next(iter(FORMATS))}).",
     )
     add_decoding(parser)
@@ -86,10 +86,10 @@ def _add_align(commands: Any) -> None:
     parser = add_command(
         commands,
         "align",
-        "find the times of words, and draw the attention",
+        "find word times and draw the attention",
         """Align a recording with its text; without --text, with its transcript.
-Without -o the words and their times are written to stdout as a table. In a picture, the window of
-the attention is outlined, if the model has one or --window sets one.""",
+Without -o the words and their times are written to stdout as a table. In a picture, the attention
+window is outlined if the model has one or --window sets one.""",
         """  asr align talk.flac -o talk.png
   asr align talk.flac --text "good morning" -o talk.TextGrid -o talk.json""",
     )
@@ -116,8 +116,8 @@ def _add_train(commands: Any) -> None:
         commands,
         "train",
         "train a model",
-        """Train a model from a TOML config. Everything is written to the run folder. The same
-command resumes a run that was stopped. The path of the finished model is printed.""",
+        """Train a model from a TOML config. All output is written to the run folder. The same
+command resumes an interrupted run. The path of the finished model is printed.""",
         """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
   asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
     )
@@ -143,11 +143,11 @@ def _add_evaluate(commands: Any) -> None:
     parser = add_command(
         commands,
         "evaluate",
-        "measure the errors and the cost of a model",
-        """Measure a model on held-out data. A speech model transcribes the utterances of a
+        "measure the quality and cost of a model",
+        """Evaluate a model on held-out data. A speech model transcribes the utterances of a
 manifest: word and character error rates, the most frequent errors, and the cost of decoding. A
 translation model translates sentence pairs: BLEU, also by sentence length, attention health, and
-the cost; lines with the same source are references of one sentence.""",
+the cost of decoding; lines with the same source are references of one sentence.""",
         """  asr evaluate data/speech/manifest.jsonl
   asr evaluate corpora/dev.jsonl --ids dev.txt --beam 8 --json > dev.json
   asr evaluate data/speech/manifest.jsonl --speed 1.3
@@ -164,7 +164,7 @@ the cost; lines with the same source are references of one sentence.""",
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",
-        help="Use the translation model of the package to this language, fr or de.",
+        help="Target language of the package's translation models: fr or de.",
     )
     parser.add_argument("--ids", type=Path, metavar="FILE", help="Use only these ids, one a line.")
     parser.add_argument("--limit", type=count, metavar="N", help="Use only the first N.")
@@ -182,7 +182,7 @@ the cost; lines with the same source are references of one sentence.""",
         "--heat-map",
         type=Path,
         metavar="OUT",
-        help="Draw the attention of up to 12 translations: .png .svg .pdf.",
+        help="Draw the attention weights of up to 12 translations: .png .svg .pdf.",
     )
     parser.add_argument(
         "--speed",
@@ -194,7 +194,7 @@ the cost; lines with the same source are references of one sentence.""",
     parser.add_argument(
         "--attention",
         action="store_true",
-        help="Report attention health, too; always done for translation.",
+        help="Also report attention health; always reported for translation.",
     )
     parser.add_argument("--json", action="store_true", help="Report as JSON.")
     parser.add_argument(
@@ -208,8 +208,8 @@ def _add_score(commands: Any) -> None:
         commands,
         "score",
         "compare two files of transcripts",
-        """Count the errors of hypotheses. Two .jsonl files are paired by id (or by the name of the
-audio), two text files line by line. Without --normalize texts are compared as they are.""",
+        """Count the errors of hypotheses. Two .jsonl files are paired by id (or audio file name),
+two text files line by line. Without --normalize, texts are compared unchanged.""",
         """  asr score data/speech/manifest.jsonl hypotheses.jsonl --normalize
   asr score reference.txt hypothesis.txt --worst 3""",
     )
@@ -258,8 +258,9 @@ def _add_prepare(commands: Any) -> None:
         kinds,
         "pseudo-labels",
         "training data from untranscribed recordings (self-training)",
-        """From the output of `asr transcribe RECORDINGS -o FILE.jsonl`, keep the texts with the
-highest confidence, with their audio: a corpus for `asr train`. The texts are unchecked.""",
+        """From the output of `asr transcribe RECORDINGS -o FILE.jsonl`, keep the transcripts
+with the highest confidence and their audio: a corpus for `asr train`.
+Their text is not checked.""",
         "  asr prepare pseudo-labels all.jsonl corpora/mine --keep 0.5",
     )
     labels.add_argument("transcripts", type=Path, metavar="TRANSCRIPTS", help="JSON lines.")
@@ -271,7 +272,7 @@ highest confidence, with their audio: a corpus for `asr train`. The texts are un
         type=share,
         default=0.5,
         metavar="SHARE",
-        help="Share of the texts to keep (default: %(default)s).",
+        help="Share of the transcripts to keep (default: %(default)s).",
     )
     labels.set_defaults(command="prepare_pseudo_labels")
 
@@ -314,10 +315,10 @@ def _add_translate(commands: Any) -> None:
         commands,
         "translate",
         "translate text",
-        """Translate texts, the lines of a file, or those of stdin, to stdout, one line each. The
-sentences of a text are translated one by one. Subtitles (--file of .srt or .vtt, or -f srt or vtt)
-keep their times: a sentence of several cues is translated as a whole, and split where its attention
-moves to the next cue. The models in the package translate English to French and German.""",
+        """Translate texts, or the lines of a file or of stdin, to stdout, one line each. The
+sentences of a text are translated separately. Subtitles (--file of .srt or .vtt, or -f srt or vtt)
+keep their times: a sentence of several cues is translated as a whole and split where the attention
+moves to the next cue. The package's models translate English to French and German.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
   asr translate --to de -f jsonl < english.txt
@@ -346,15 +347,15 @@ moves to the next cue. The models in the package translate English to French and
         "--format",
         choices=TRANSLATIONS,
         metavar="FORMAT",
-        help=f"Output format: {', '.join(TRANSLATIONS)} (default: text; for subtitles, that of the "
-        "file). pharaoh: source-target indices of aligned words.",
+        help=f"Output format: {', '.join(TRANSLATIONS)} (default: text; for subtitles, the format "
+        "of the file). pharaoh: source-target indices of aligned words.",
     )
     parser.add_argument(
         "--why",
         dest="format",
         action="store_const",
         const="why",
-        help="As -f why: each word with its attention weights over the source words.",
+        help="Same as -f why: each word with its attention weights over the source words.",
     )
     add_option(parser, TranslationOptions, "beam", "N")
     add_option(parser, TranslationOptions, "length_penalty", "P")

@@ -1,4 +1,4 @@
-"""`asr evaluate`: find out which task a model does, and measure it on that task's data."""
+"""`asr evaluate`: evaluate a speech or translation model on data of its task."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def run(
 ) -> int:
     """Evaluate a model on a manifest or on sentence pairs; return 0, or 2 if anything failed.
 
-    The task is that of the model folder; without a folder it is speech, unless a language to
-    translate to is given.
+    The model folder states the task. Without a folder, the task is speech, or translation if a
+    target language is given.
 
     Raises:
-        UserError: the data or an option belong to another task, or nothing can be evaluated.
+        UserError: the data or an option belong to another task, or evaluation is not possible.
     """
     if model is not None and translation.to is not None:
         raise UserError("got --model and --to, which chooses a model of the package; wanted one")
@@ -51,7 +51,7 @@ def run(
 
 
 def _task(model: str | None, to: str | None) -> str:
-    """The task of a model folder, or of the model of the package that is asked for."""
+    """Return the task of a model folder, or of the selected model of the package."""
     if model is None:
         return "speech" if to is None else "translation"
     from asr.models.folder import read_folder
@@ -60,19 +60,19 @@ def _task(model: str | None, to: str | None) -> str:
 
 
 def _refuse(given: Mapping[str, object], whose: str) -> None:
-    """Raise if there is an option that the task does not have."""
+    """Raise UserError if an option does not apply to the task."""
     for name in given:
         raise UserError(f"--{name.replace('_', '-')} does not apply to {whose}")
 
 
 def _expect(data: Path, wanted: str, reason: str) -> None:
-    """Raise if the first line of a file is of the other kind of data."""
+    """Raise UserError if the first line of a file is data of the other task."""
     if (found := _kind(data)) not in (wanted, ""):
         raise UserError(f"{data}: {found}; {reason}")
 
 
 def _kind(data: Path) -> str:
-    """`MANIFEST` or `PAIRS`, by the first line that is not blank; "" if it is neither."""
+    """Return `MANIFEST` or `PAIRS` from the first line that is not blank; "" if it is neither."""
     try:
         with data.open("rb") as file:
             line = next((line for line in file if line.strip()), b"")

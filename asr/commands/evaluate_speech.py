@@ -1,4 +1,4 @@
-"""`asr evaluate` of a speech model: transcribe a manifest, count the errors, and the cost."""
+"""`asr evaluate` of a speech model: transcribe a manifest, measure errors and cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it took to read and transcribe: seconds of audio, of the clock and of all processors."""
+    """Cost of reading and transcribing: audio duration, wall time and CPU time, in seconds."""
 
     audio_seconds: float
     seconds: float
@@ -42,19 +42,19 @@ class Cost:
 
 
 class _Result(NamedTuple):
-    """What is kept of an utterance; the weights, which are large, are not."""
+    """Result of an utterance, without the attention weights, which are large."""
 
     scored: Scored
     log_probability: float
     stop_reason: StopReason
-    healths: list[Health]  # of its segments, where they are asked for
+    healths: list[Health]  # of its segments; empty unless requested
 
 
 class SpeechOptions(NamedTuple):
-    """Options that only speech models have, but for the width of the beam.
+    """The beam size, and the options that only speech models have.
 
-    ids: a file of ids to take. speed: play the audio so many times faster. attention: report its
-    health, too.
+    ids: a file of ids to use. speed: factor by which the audio is played faster. attention: report
+    attention health.
     """
 
     ids: Path | None
@@ -63,7 +63,7 @@ class SpeechOptions(NamedTuple):
     attention: bool
 
     def given(self) -> dict[str, object]:
-        """Return the options of speech alone that were given, by name."""
+        """Return the given options that only speech models have, by name."""
         every = {"ids": self.ids, **self.decoding._asdict()}
         every["speed"] = None if self.speed == 1 else self.speed
         return {name: each for name, each in every.items() if name != "beam" and each is not None}
@@ -79,7 +79,7 @@ def run(
 ) -> int:
     """Evaluate a model on a manifest; return 0, or 2 if recordings failed (they are not counted).
 
-    limit: take only so many of the first. output: a .jsonl file of hypotheses.
+    limit: use only the first `limit` utterances. output: a .jsonl file of hypotheses.
 
     Raises:
         UserError: nothing can be evaluated.
@@ -115,13 +115,13 @@ def run(
 def _transcribe(
     recognizer: Recognizer, utterances: Sequence[Utterance], speed: float, attention: bool
 ) -> Iterator[_Result]:
-    """What comes of the utterances; of failures a line on stderr; a bar on a terminal."""
+    """Yield results; print failures on stderr, and a progress bar if stderr is a terminal."""
     from tqdm import tqdm
 
     from asr.inference.recognizer import Failure
 
     total = sum(utterance.duration for utterance in utterances) / speed
-    sources = (_heard(utterance.audio, speed) for utterance in utterances)
+    sources = (_source(utterance.audio, speed) for utterance in utterances)
     with tqdm(total=total, unit="s", unit_scale=True, disable=not sys.stderr.isatty()) as bar:
         results = recognizer.transcribe_each(sources, on_progress=bar.update)
         for utterance, result in zip(utterances, results, strict=True):
@@ -135,8 +135,8 @@ def _transcribe(
                 )
 
 
-def _heard(audio: Path, speed: float) -> Path | Waveform:
-    """A recording, played faster where that is asked for; one that cannot be read stays a path."""
+def _source(audio: Path, speed: float) -> Path | Waveform:
+    """Return the recording, resampled for `speed`; its path if speed is 1 or it is unreadable."""
     if speed == 1:
         return audio
     from asr.audio import augment
@@ -146,7 +146,7 @@ def _heard(audio: Path, speed: float) -> Path | Waveform:
     try:
         return Waveform(augment.speed(read(audio).samples, speed))
     except UserError:
-        return audio  # the recogniser fails on it in its turn, and says why
+        return audio  # the recogniser reports the error
 
 
 def _scored(utterance: Utterance, transcript: Transcript) -> Scored:
@@ -156,7 +156,7 @@ def _scored(utterance: Utterance, transcript: Transcript) -> Scored:
 
 
 def _healths(transcript: Transcript) -> list[Health]:
-    """Health of the attention in each segment that was decoded to any text."""
+    """Return the attention health of each segment with text."""
     import torch
 
     from asr.scoring.health import measure
@@ -213,7 +213,7 @@ def _reasons(results: Sequence[_Result]) -> Counter[str]:
 
 
 def _write_hypotheses(results: Sequence[_Result], file: TextIO) -> None:
-    """One object a line, in the order of the manifest; `asr score` reads it."""
+    """Write one JSON object a line, in the order of the manifest, as `asr score` reads it."""
     for scored, log_probability, stop_reason, _ in results:
         record = {
             "id": scored.id,

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from asr.scoring.health import Corpus, Health
 
 BEAM: Final = 4  # as `asr translate`
-PHRASES: Final = 12  # in the table; of more sentences, those with the lowest BLEU
-PHRASE_ORDER: Final = 2  # of the BLEU of single phrases, some of which have two words
-CELL: Final = 44  # characters of a sentence in the table, at most
+PHRASES: Final = 12  # rows of the table at most: the sentences with the lowest BLEU
+PHRASE_ORDER: Final = 2  # n-gram order of phrase BLEU: some phrases have two words
+CELL: Final = 44  # most characters of a sentence in the table
 PICTURES: Final = {"png": ".png", "svg": ".svg", "pdf": ".pdf"}
 
 
 class TranslationOptions(NamedTuple):
-    """Options that only translation has, and the width of the beam; None or False if not given.
+    """The beam size, and the options that only translation has; None or False if not given.
 
-    to: language of a model of the package. whole: translate each source as one sentence.
-    heat_map: a picture to draw of the attention of the first sentences.
+    to: target language of a model of the package. whole: translate each source as one sentence.
+    heat_map: file for a picture of the attention of the first sentences.
     """
 
     to: str | None
@@ -42,7 +42,7 @@ class TranslationOptions(NamedTuple):
     heat_map: Path | None
 
     def given(self) -> dict[str, object]:
-        """Return the options of translation alone that were given, by name."""
+        """Return the given options that only translation has, by name."""
         every = self._asdict()
         return {
             name: each
@@ -52,7 +52,7 @@ class TranslationOptions(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """A translated sentence. bleu: `phrase_bleu`, 0 to 1, against the nearest reference."""
+    """A translated sentence. bleu: `phrase_bleu`, 0 to 1, of the most similar reference."""
 
     translation: Translation
     references: tuple[str, ...]
@@ -62,7 +62,7 @@ class _Result(NamedTuple):
 
 @dataclass(frozen=True)
 class _Cost:
-    """Seconds to translate the sentences: of the clock and of all processors."""
+    """Wall time and CPU time of translating the sentences, in seconds."""
 
     sentences: int
     seconds: float
@@ -77,12 +77,12 @@ class _Cost:
 
 
 class _Report(NamedTuple):
-    """What is measured of all sentences. chrf: with its signature; None without sacrebleu."""
+    """Measures over all sentences. chrf: with its signature; None without sacrebleu."""
 
     results: Sequence[_Result]
     bleu: Bleu
     chrf: tuple[float, str] | None
-    exact: int  # translations that are one of the references
+    exact: int  # translations equal to a reference
     health: Corpus
     cost: _Cost
 
@@ -97,7 +97,7 @@ def run(
 ) -> int:
     """Evaluate a translation model on sentence pairs; return 0.
 
-    limit: take only the first sentences, so many. output: a .jsonl file of translations.
+    limit: use only the first `limit` sentences. output: a .jsonl file of translations.
 
     Raises:
         UserError: the pairs or the model cannot be used, or a file cannot be written.
@@ -117,7 +117,7 @@ def run(
 
         use_one_thread()
         translator = Translator.load(model, to=options.to)
-        report = _evaluated(translator, _questions(translator, read, limit), options)
+        report = _evaluated(translator, _references(translator, read, limit), options)
         print((_as_json if as_json else _as_text)(report))
         if file is not None:
             _write(report.results, file)
@@ -126,22 +126,22 @@ def run(
     return 0
 
 
-def _questions(
+def _references(
     translator: Translator, pairs: Sequence[Pair], limit: int | None
 ) -> dict[str, tuple[str, ...]]:
-    """Source → all of its references, in the form that the model was trained on."""
+    """Return all references of each source, in the form that the model was trained on."""
     change = tokenise if translator.source.kind == "words" else tidy
     found = gather(Pair(change(pair.source), change(pair.target)) for pair in pairs)
     return dict(list(found.items())[:limit])
 
 
 def _evaluated(
-    translator: Translator, questions: dict[str, tuple[str, ...]], options: TranslationOptions
+    translator: Translator, references: dict[str, tuple[str, ...]], options: TranslationOptions
 ) -> _Report:
-    """Translate all questions, and score the translations."""
+    """Translate all sources and score the translations."""
     from asr.scoring import bleu, health
 
-    sources, references = list(questions), list(questions.values())
+    sources, targets = list(references), list(references.values())
     wall, processors = time.perf_counter(), time.process_time()
     translations = translator.translate(
         sources,
@@ -150,14 +150,14 @@ def _evaluated(
         whole=options.whole,
     )
     cost = _Cost(len(sources), time.perf_counter() - wall, time.process_time() - processors)
-    results = list(map(_scored, translations, references))
+    results = list(map(_scored, translations, targets))
     texts = [each.text for each in translations]
     sacrebleu = bleu.has_sacrebleu()
     return _Report(
         results,
-        bleu.score(references, texts, sources, own=not sacrebleu),
-        bleu.chrf(references, texts) if sacrebleu else None,
-        sum(text in wanted for text, wanted in zip(texts, references, strict=True)),
+        bleu.score(targets, texts, sources, own=not sacrebleu),
+        bleu.chrf(targets, texts) if sacrebleu else None,
+        sum(text in wanted for text, wanted in zip(texts, targets, strict=True)),
         health.aggregate(
             [each.health for each in results],
             bleu.LENGTHS,
@@ -197,7 +197,7 @@ def _as_text(report: _Report) -> str:
 
 
 def _phrases(results: Sequence[_Result]) -> str:
-    """A table of the sentences, or of those with the lowest BLEU where they are many."""
+    """Return a table of the sentences, at most `PHRASES`, those with the lowest BLEU."""
     from asr.render.tables import text_table
     from asr.scoring.health import TRANSLATION, summary
 
@@ -247,7 +247,7 @@ def _reasons(results: Sequence[_Result]) -> Counter[str]:
 
 
 def _write(results: Sequence[_Result], file: TextIO) -> None:
-    """One object a line, in the order of the pairs."""
+    """Write one JSON object a line, in the order of the pairs."""
     from asr.scoring.health import TRANSLATION, diagnose
 
     for translation, references, bleu, health in results:
@@ -266,7 +266,7 @@ def _write(results: Sequence[_Result], file: TextIO) -> None:
 
 
 def _draw(path: Path, results: Sequence[_Result]) -> None:
-    """Draw the attention of the first sentences, as many as a picture holds."""
+    """Draw the attention of the first sentences, up to the limit of a picture."""
     from asr.render.panels import MOST_PANELS, Panel, draw_heat_maps
 
     shown = [each.translation for each in results[:MOST_PANELS]]

@@ -1,4 +1,4 @@
-"""Shared by the arguments of all commands: errors, help, options, types of values."""
+"""Error and help formats, options and value types that several commands use."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Descriptions and examples as they are written, and room for the longest command."""
+    """Keeps the line breaks of descriptions and examples; leaves space for the longest command."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=26)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with errors on one line that name the help of the command."""
+    """argparse with one-line errors that refer to the help of the command."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(FAILED, f"asr: error: {message} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown arguments here, so that the message names the help of the command."""
+        """Refuse unknown arguments here, so that the error refers to the help of the command."""
         given, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 def add_command(
     commands: Any, name: str, summary: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
-    """Add a command, with its one-line summary, its description and its examples."""
+    """Add a command with a one-line summary, a description and examples."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -53,7 +53,7 @@ def add_command(
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a speech model."""
+    """Add the option for the folder of a speech model."""
     parser.add_argument(
         "-m",
         "--model",
@@ -83,16 +83,16 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         type=window,
         metavar="BACK,AHEAD",
         help="Restrict the attention to a window around its last position: seconds before and "
-        "after, such as 0.4,0.8. 0,0 removes the window of a model trained with one.",
+        "after, such as 0.4,0.8. 0,0 removes the model's own window.",
     )
 
 
 def add_option(
     parser: argparse.ArgumentParser, kind: type[Settings], name: str, metavar: str
 ) -> None:
-    """Add an option for a setting: its meaning, range and default are those of the setting.
+    """Add an option for a setting, with the meaning, range and default of the setting.
 
-    Where it is not given, it is None, and the setting's default holds.
+    It is None if not given; then the setting's default applies.
     """
     default = fields(kind)[name].default
     parser.add_argument(
@@ -104,14 +104,14 @@ def add_option(
 
 
 def _reader(kind: type[Settings], name: str) -> Callable[[str], float]:
-    """Return what reads the text of a setting, and refuses what is out of its range."""
+    """Return the argparse type of a setting: it parses a number and checks its range."""
     meaning, number = about_of(kind, name), type_hints(kind)[name]
 
     def read(text: str) -> float:
         try:
             value: float = number(text)
         except ValueError:
-            value = float("nan")  # in no range
+            value = float("nan")  # fails every range check
         if meaning.problem(value):
             wanted = f"{type_name(number, article=True)} {meaning.range}"
             raise argparse.ArgumentTypeError(f"got {text!r}, wanted {wanted}")
@@ -121,7 +121,7 @@ def _reader(kind: type[Settings], name: str) -> Callable[[str], float]:
 
 
 class Decoding(NamedTuple):
-    """The options of the search, under the names of `Recognizer.configured`; None if not given."""
+    """The options of the search, named as in `Recognizer.configured`; None if not given."""
 
     beam: int | None
     ctc_weight: float | None
@@ -133,19 +133,19 @@ class Decoding(NamedTuple):
 
     @classmethod
     def given(cls, arguments: argparse.Namespace) -> Decoding:
-        """Take the options of `add_decoding`."""
+        """Take the options of `add_decoding` from parsed arguments."""
         return cls(*(getattr(arguments, name) for name in cls._fields))
 
     def applied(self, recognizer: Recognizer) -> Recognizer:
-        """Return the recogniser with these options."""
+        """Return the recogniser configured with these options."""
         return recognizer.configured(**self._asdict())
 
 
 def use_one_thread() -> None:
     """Make torch use one thread, unless OMP_NUM_THREADS is set.
 
-    A search is thousands of small products: two threads, synchronised at each of them, gain
-    little on an idle machine and take ten times as long on a busy one.
+    A search computes thousands of small products. Two threads synchronise at each product: this
+    saves little time on an idle machine and takes ten times as long on a busy one.
     """
     import torch
 
@@ -169,7 +169,7 @@ def _number(text: str, low: float, high: float, wanted: str) -> float:
         number = float(text)
     except ValueError:
         number = float("nan")
-    if not low <= number <= high:  # so that NaN fails it, too
+    if not low <= number <= high:  # in this form also true for NaN
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted {wanted}")
     return number
 
@@ -185,7 +185,7 @@ def speed(text: str) -> float:
 
 
 def window(text: str) -> tuple[float, float]:
-    """Read the seconds before and after of a window, both above 0 or both 0."""
+    """Read the reach of a window, seconds before and after: both above 0 or both 0."""
     wanted = "seconds before and after, from 0.01 to 60, such as 0.4,0.8; or 0,0 for no window"
     try:
         back, ahead = (float(each) for each in text.split(","))

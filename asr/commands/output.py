@@ -1,4 +1,4 @@
-"""Output formats, and files that are replaced only once they are complete."""
+"""Output formats, and atomic replacement of output files."""
 
 from __future__ import annotations
 
@@ -29,28 +29,26 @@ OF_ONE_RECORDING: Final = ("srt", "vtt", "textgrid")
 
 
 def format_of(path: Path, known: dict[str, str]) -> str:
-    """Return the format of a file name ending, of the known ones (format → ending).
+    """Return the format of a path by its ending; known: format → ending.
 
     Raises:
-        UserError: no format has that ending.
+        UserError: the ending is not known.
     """
     for name, ending in known.items():
         if path.suffix.lower() == ending.lower():
             return name
-    raise UserError(
-        f"{path}: the ending {path.suffix!r} is no known format; wanted {' '.join(known.values())}"
-    )
+    raise UserError(f"{path}: unknown format {path.suffix!r}; wanted {' '.join(known.values())}")
 
 
 def render(transcript: Transcript, kind: str) -> str:
-    """Return a transcript in one of `FORMATS`, with its line break; "json" as one object."""
+    """Return a transcript in one of `FORMATS`, with a final line break; "json" is one object."""
     from asr.render.subtitles import cues, to_ctm, to_srt, to_textgrid, to_vtt
 
     match kind:
         case "text":
             return transcript.text + "\n"
         case "jsonl" | "json":
-            # ASCII, because a path may hold characters that a terminal cannot show.
+            # ASCII, because a path may contain characters that a terminal cannot display.
             return json.dumps(transcript.record()) + "\n"
         case "srt":
             return to_srt(cues(transcript.words))
@@ -61,20 +59,20 @@ def render(transcript: Transcript, kind: str) -> str:
             return to_textgrid(tiers, transcript.duration)
         case "ctm":
             return to_ctm(Path(transcript.path or "-").stem, transcript.words)
-    raise ValueError(f"format {kind!r} is none of {', '.join(FORMATS)}")
+    raise ValueError(f"format {kind!r} is not one of: {', '.join(FORMATS)}")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block ends without an error.
 
-    It is created at once, so that an unwritable path is reported before the work. Devices and
-    pipes are written directly.
+    It is created at once, so that an unwritable path is reported before any work is done. Devices
+    and pipes are written directly.
 
     Raises:
         UserError: the path cannot be written.
     """
-    target = Path(os.path.realpath(path))  # a link stays one
+    target = Path(os.path.realpath(path))  # so that a link is kept
     if target.is_dir():
         raise UserError(f"{path}: a folder, wanted a file to write")
     if target.exists() and not target.is_file():

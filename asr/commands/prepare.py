@@ -1,4 +1,4 @@
-"""`asr prepare`: manifests of LibriSpeech and of one's own recordings, and their check."""
+"""`asr prepare`: make and check manifests of LibriSpeech and of other recordings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from asr.corpora import check_manifest, folder, librispeech, pseudo_labels, read_manifest
 from asr.text.vocabulary import Vocabulary
 
-SHOWN = 5  # recordings without a text that are listed
+SHOWN = 5  # most recordings without a text to list
 
 
 def run_librispeech(root: Path, output: Path, subsets: Sequence[str] | None, download: bool) -> int:
@@ -35,7 +35,7 @@ def run_folder(audio: Path, manifest: Path) -> int:
         named = ", ".join(map(str, without_text[:SHOWN]))
         more = ", …" if len(without_text) > SHOWN else ""
         print(
-            f"asr: {len(without_text)} recordings without a .txt file are left out: {named}{more}",
+            f"asr: left out {len(without_text)} recordings without a .txt file: {named}{more}",
             file=sys.stderr,
         )
     return 0
@@ -52,7 +52,7 @@ def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:
 
 
 def run_check(manifest: Path) -> int:
-    """Print the problems of a manifest, one a line; return 0 without problems, else 2.
+    """Print the problems of a manifest, one a line; return 0 if there are none, else 2.
 
     Raises:
         UserError: the manifest cannot be read at all.

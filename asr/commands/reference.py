@@ -1,4 +1,4 @@
-"""The reference of config keys and of commands, in Markdown, made from the code itself."""
+"""The reference of config keys and commands in Markdown, generated from the code."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def config_reference() -> str:
     parts = [
         "# Configuration",
         "A training config is a TOML file; `task` sets which keys it has. Paths are relative to "
-        "the folder given by `--data` unless the key says otherwise. A key that the task does not "
-        "have, or that other keys switch off, is refused, and the nearest key that is read "
-        "is named. `asr train CONFIG RUN --set KEY=VALUE` sets single keys.",
+        "the folder given by `--data` unless stated otherwise. Unknown keys, and keys that are "
+        "disabled by other keys, are refused; the error names the most similar valid key. "
+        "`asr train CONFIG RUN --set KEY=VALUE` sets single keys.",
     ]
     for task, kind in TASKS.items():
         parts += [f'## task = "{task}"', _summary(kind), *_sections(kind, "")]
@@ -47,7 +47,7 @@ def command_reference() -> str:
 
 
 def _sections(kind: type[Settings], where: str) -> Iterator[str]:
-    """Yield the parts of a section: its own keys, then the sections within."""
+    """Yield the parts of a section: its keys, then its subsections."""
     rows, inner = [], []
     for name, hint in type_hints(kind).items():
         section = _section_of(hint)
@@ -65,7 +65,7 @@ def _sections(kind: type[Settings], where: str) -> Iterator[str]:
 
 
 def _section_of(hint: Any) -> type[Settings] | None:
-    """Return the settings that a key holds, or holds a list of; None for a plain value."""
+    """Return the settings class of a key (or of its list entries); None for a plain value."""
     if get_origin(hint) is tuple:
         hint = get_args(hint)[0]
     return hint if isinstance(hint, type) and issubclass(hint, Settings) else None
@@ -80,7 +80,7 @@ def _row(kind: type[Settings], name: str, hint: Any) -> str:
 
 
 def _range(meaning: About) -> str:
-    """Return a sentence on the range, but for bounds that only catch slips of the keyboard."""
+    """Return a sentence on the range, without bounds that only detect typing errors."""
     if meaning.choices:
         return "One of: " + ", ".join(f"`{each}`" for each in meaning.choices) + "."
     least, most = meaning.least, meaning.most
@@ -106,7 +106,7 @@ def _summary(kind: type[Settings]) -> str:
 def _commands(
     parser: argparse.ArgumentParser, name: str = "asr"
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield a command and those below it, depth first, with their whole names."""
+    """Yield a command and its subcommands, depth first, with their full names."""
     yield name, parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -13,11 +13,11 @@ from asr.text.normalize import normalize
 def run(reference: Path, hypothesis: Path, normalized: bool, as_json: bool, drawn: int) -> int:
     """Print the error rates of a hypothesis file; return 0.
 
-    normalized: bring both texts to lower-case a to z first. drawn: number of the worst
-    utterances to print.
+    normalized: normalise both texts to lower-case a to z first. drawn: number of utterances with
+    the most errors to print.
 
     Raises:
-        UserError: a file cannot be read, or the two do not belong together.
+        UserError: a file cannot be read, or the files cannot be paired.
     """
     scored = pair_transcripts(reference, hypothesis)
     if normalized:

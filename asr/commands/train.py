@@ -1,4 +1,4 @@
-"""`asr train`: from a config to a model folder."""
+"""`asr train`: train a model from a config."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def run(config: Path, folder: Path, data: Path | None, overrides: Sequence[str]) -> int:
-    """Train in a run folder, resuming where it stopped; print the model folder and return 0.
+    """Train, or resume training, in a run folder; print the model folder and return 0.
 
     Raises:
         UserError: the config, the data or the folder cannot be used.

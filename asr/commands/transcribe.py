@@ -1,4 +1,4 @@
-"""`asr transcribe`: recordings in, their texts out, one after another."""
+"""`asr transcribe`: transcribe recordings, in order."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def run(
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
-    output: a file, or None for stdout. kind: one of `FORMATS`; None takes the output's ending.
-    A recording that fails is one line on stderr, and the others go on.
+    output: a file, or None for stdout. kind: one of `FORMATS`; None: by the ending of the output.
+    If a recording fails, an error is printed on stderr and the others continue.
 
     Raises:
-        UserError: nothing can be transcribed or written at all.
+        UserError: no recording can be transcribed, or the output cannot be written.
     """
     if kind is None:
         kind = "text" if output is None else format_of(output, FORMATS)
     found, missing = _expand(paths)
     if kind in OF_ONE_RECORDING and len(found) > 1:
-        raise UserError(f"{kind} holds one recording, got {len(found)}; take jsonl for several")
+        raise UserError(f"{kind} holds one recording, got {len(found)}; use jsonl for several")
     with ExitStack() as stack:
         file = sys.stdout
         if output is not None:
@@ -68,7 +68,7 @@ def run(
 
 
 def _expand(paths: Sequence[str]) -> tuple[list[Path], int]:
-    """The recordings that paths name, and how many of the paths name none: these are told."""
+    """Return the recordings of the paths, and the number of invalid paths, which are reported."""
     found: list[Path] = []
     missing = 0
     for path in paths:
@@ -76,14 +76,14 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], int]:
             if path != STDIN and not Path(path).exists():
                 raise UserError(f"{path}: no such file")
             found += find_audio([path])
-        except (UserError, OSError, ValueError) as error:  # ValueError: a name that can be none
+        except (UserError, OSError, ValueError) as error:  # ValueError: an invalid name
             complain(error)
             missing += 1
     return found, missing
 
 
 def _transcripts(recognizer: Recognizer, paths: Sequence[Path]) -> Iterator[Transcript]:
-    """Transcripts in the order of the paths; of failures a line on stderr; a bar on a terminal."""
+    """Yield transcripts in order; print failures on stderr, and a progress bar on a terminal."""
     from tqdm import tqdm
 
     from asr.inference.recognizer import Failure
@@ -102,7 +102,7 @@ def _transcripts(recognizer: Recognizer, paths: Sequence[Path]) -> Iterator[Tran
 
 
 def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:
-    """Write transcripts as they come, and return how many there were."""
+    """Write each transcript as soon as it is ready, and return their number."""
     count = 0
     records = []
     for count, transcript in enumerate(transcripts, 1):  # noqa: B007  # counted here, used below
@@ -117,7 +117,7 @@ def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:
 
 
 def _seconds(path: Path) -> float:
-    """Length of a recording as its header tells it; 0 where it does not, or not at once."""
+    """Return the duration in seconds from the header; 0 if the header does not state it."""
     import soundfile
 
     try:

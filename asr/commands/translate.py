@@ -1,4 +1,4 @@
-"""`asr translate`: texts or subtitles in, their translations out."""
+"""`asr translate`: translate texts or subtitles."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def run(
 ) -> int:
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
-    models: folders, several for an ensemble; none for a model of the package: that to the
-        language `to`, or to the first of `asr.inference.translator.SHIPPED`.
-    whole: take each text as one sentence.
-    kind: one of `FORMATS`; None means text, or for a file of subtitles what it is.
-    heat_map: a picture of where the decoder looked, for a single text.
+    models: folders, several for an ensemble; if empty, the package's model for the target language
+        `to`, by default the first of `asr.inference.translator.SHIPPED`.
+    whole: translate each text as one sentence.
+    kind: one of `FORMATS`; None means text, or for a file of subtitles its own format.
+    heat_map: file for a picture of the attention weights; only for a single text.
 
     Raises:
-        UserError: there is no model, no text, or the picture cannot be drawn.
+        UserError: there is no model or no text, or the picture cannot be drawn.
     """
     if texts and file is not None:
         raise UserError("got texts and --file; wanted one of them")
@@ -95,7 +95,7 @@ def _loaded(
 def _run_subtitles(
     cues: Sequence[Span], kind: str, translate: Callable[[list[str]], list[Translation]]
 ) -> int:
-    """Translate the cues and print them, with their times."""
+    """Translate the cues and print them with their times."""
     from asr.inference.subtitles import translate_cues
     from asr.render.subtitles import fit, to_srt, to_vtt
 
@@ -123,7 +123,7 @@ def _cues(content: str) -> list[Span]:
 
 
 def _lines(file: Path | None) -> list[str]:
-    """The lines of a file, or of stdin."""
+    """Return the lines of a file, or of stdin."""
     return [line.text for line in read_lines(sys.stdin.buffer if file is None else file)]
 
 
@@ -141,7 +141,7 @@ def _rendered(translation: Translation, kind: str) -> str:
 
 
 def _why(translation: Translation) -> str:
-    """A table of each word of the translation and the words it looked at."""
+    """Return a table of the translated words with their largest attention weights."""
     from asr.alignment.links import looks
     from asr.render.tables import text_table
 
@@ -150,7 +150,7 @@ def _why(translation: Translation) -> str:
         (word, ", ".join(f"{look.text} {look.share:.0%}" for look in looked))
         for word, looked in zip(words.target[:-1], looks(words), strict=True)
     ]
-    return text_table(("word", "looked at"), rows)
+    return text_table(("word", "attention"), rows)
 
 
 def _record(translation: Translation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which examples go into which batch."""
+"""Grouping of examples into batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-JITTER: Final = 0.1  # relative noise on the lengths that are sorted: batches differ between epochs
+JITTER: Final = 0.1  # relative noise on the sorted lengths, so that batches differ between epochs
 
 
 def batch_by_length(
@@ -19,9 +19,9 @@ def batch_by_length(
 ) -> list[list[int]]:
     """Group examples of similar length, so that the padded total of each batch is at most `size`.
 
-    lengths: one an example, in the unit of `size`; an example longer than `size` makes a batch of
-        its own. most: examples in a batch; None means any number. order: the indices to group, in
-        the order in which batches are filled; None means all, from short to long.
+    lengths: of the examples, in the unit of `size`; an example longer than `size` forms a batch
+        alone. most: largest number of examples in a batch; None means any. order: the indices to
+        group, in the order in which batches are filled; None means all, from short to long.
 
     Returns lists of indices.
     """
@@ -47,7 +47,7 @@ def plan_batches(
     random: np.random.Generator,
     short_first: bool = False,
 ) -> list[list[int]]:
-    """Return the batches of an epoch: as `batch_by_length`, but no two epochs have the same.
+    """Return the batches of an epoch, as `batch_by_length`, but different in each epoch.
 
     short_first: keep the batches from short to long; otherwise they are shuffled.
     """
@@ -59,7 +59,7 @@ def plan_batches(
 
 
 def repeat(times: float, count: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Return the indices of `count` examples, each `times` times; fractions are drawn by chance."""
+    """Return the indices of `count` examples, each `times` times; fractions are drawn at random."""
     whole, fraction = divmod(times, 1.0)
     drawn = np.flatnonzero(random.random(count) < fraction)
     return np.concatenate([np.tile(np.arange(count), int(whole)), drawn]).astype(np.int64)

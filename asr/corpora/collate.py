@@ -1,4 +1,4 @@
-"""Rows of different lengths as one padded array and their lengths."""
+"""Collation of rows of different lengths to a padded array and lengths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asr.text.vocabulary import BLANK
 
 
 class Padded(NamedTuple):
-    """values: (B, L), L the longest length, but at least 1. lengths: (B,) int64."""
+    """values: (B, L), L the greatest length, at least 1. lengths: (B,) int64."""
 
     values: NDArray[Any]
     lengths: NDArray[np.int64]
@@ -34,7 +34,7 @@ def pad_masks(masks: Sequence[NDArray[np.bool_]]) -> Padded:
 
 
 def unpad(values: Any, lengths: Any) -> list[list[Any]]:
-    """Return the rows of padded values (B, L) as lists; arrays and tensors alike."""
+    """Return the rows of padded values (B, L), an array or a tensor, as lists."""
     return [row[:length] for row, length in zip(values.tolist(), lengths.tolist(), strict=True)]
 
 

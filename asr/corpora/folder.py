@@ -1,4 +1,4 @@
-"""Corpora made of a folder of recordings, each with a text file of the same name."""
+"""Corpora from a folder of recordings, each with a text file of the same name."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +13,11 @@ from asr.text.normalize import normalize
 def prepare(folder: str | Path, output: str | Path) -> list[Path]:
     """Write the manifest `output` of a folder and return the recordings without a text.
 
-    The text of `day/one.wav` is `day/one.txt` (UTF-8; line breaks count as spaces; an empty file
-    means that nothing is said), its id is `day/one`. Subfolders are searched as well. Recordings
-    without a text file are not in the manifest.
+    The text of `day/one.wav` is `day/one.txt` (UTF-8; line breaks count as spaces; empty if there
+    is no speech), its id is `day/one`. Subfolders are included. Recordings without a text file are
+    left out.
 
-    Raises UserError if there is no such folder, it has no audio or no texts, two recordings share
+    Raises UserError if the folder does not exist or has no audio or no texts, two recordings share
     a text, or a file cannot be read.
     """
     folder = Path(folder)
@@ -29,7 +29,7 @@ def prepare(folder: str | Path, output: str | Path) -> list[Path]:
     if len(without_text) == len(recordings):
         raise UserError(
             f"{folder}: got {len(recordings)} recordings without a text, wanted a .txt file "
-            f"beside each, such as {_text_file(recordings[0])}"
+            f"next to each, such as {_text_file(recordings[0])}"
         )
     left_out = set(without_text)
     kept = [audio for audio in recordings if audio not in left_out]
@@ -47,7 +47,7 @@ def _require_distinct(recordings: list[Path]) -> None:
         other = owner.setdefault(_text_file(audio), audio)
         if other != audio:
             raise UserError(
-                f"{other} and {audio} would share {_text_file(audio)}; keep one, or rename one"
+                f"{other} and {audio} share the text {_text_file(audio)}; remove or rename one"
             )
 
 

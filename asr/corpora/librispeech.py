@@ -29,7 +29,7 @@ SUBSETS: Final = (
     "test-clean",
     "test-other",
 )
-MINI_SUBSETS: Final = ("train-clean-5", "dev-clean-2")  # OpenSLR 31; torchaudio does not know them
+MINI_SUBSETS: Final = ("train-clean-5", "dev-clean-2")  # OpenSLR 31, not supported by torchaudio
 
 _FOLDER: Final = "LibriSpeech"  # the top of every archive
 
@@ -42,12 +42,12 @@ def prepare(
 ) -> list[Path]:
     """Write `<output>/<subset>.jsonl` for each subset and return these manifests.
 
-    root: the folder that holds `LibriSpeech`, or that folder itself.
-    subsets: their names; None means all that exist.
-    download: first fetch missing subsets into `<root>/LibriSpeech`, see `download`.
+    root: the folder that contains `LibriSpeech`, or `LibriSpeech` itself.
+    subsets: names; None means all that exist.
+    download: download missing subsets into `<root>/LibriSpeech` first, see `download`.
 
-    Raises UserError for a missing subset that is not to be downloaded, a transcript that cannot be
-    read, and a recording without a transcript or the reverse.
+    Raises UserError if a subset is missing and not to be downloaded, a transcript cannot be read,
+    or a recording has no transcript or the reverse.
     """
     root, output = Path(root), Path(output)
     if isinstance(subsets, str):
@@ -73,10 +73,10 @@ def download(root: str | Path, subset: str) -> Path:
     """Download `<root>/LibriSpeech/<subset>` with torchaudio and return that folder.
 
     Does nothing if the folder exists. The archive is unpacked in a temporary folder and then moved,
-    so an interruption never leaves an incomplete subset; a complete archive is not fetched again.
-    This temporarily needs twice the size of the archive on disk.
+    so an interruption never leaves an incomplete subset; a complete archive is not downloaded
+    again. This temporarily needs twice the size of the archive on disk.
 
-    Raises UserError for an unknown subset, if torchaudio cannot be loaded or the download fails.
+    Raises UserError if the subset is unknown, torchaudio cannot be loaded or the download fails.
     """
     root = Path(root)
     target = root / _FOLDER / subset
@@ -84,7 +84,7 @@ def download(root: str | Path, subset: str) -> Path:
         return target
     if subset in MINI_SUBSETS:
         raise UserError(
-            f"{subset} is of mini LibriSpeech, which torchaudio cannot download: fetch "
+            f"{subset} is part of mini LibriSpeech, which torchaudio cannot download: fetch "
             f"{subset}.tar.gz of OpenSLR resource SLR31 and unpack it in {root}"
         )
     if subset not in SUBSETS:
@@ -92,7 +92,7 @@ def download(root: str | Path, subset: str) -> Path:
     dataset = _torchaudio_librispeech()
     staging = root / f".download-{subset}"
     staging.mkdir(parents=True, exist_ok=True)
-    # Left by an interruption; torchaudio would treat the folder as complete.
+    # Left by an interruption; torchaudio would treat it as complete.
     shutil.rmtree(staging / _FOLDER, ignore_errors=True)
     _fetch(dataset, staging, subset)
     _move_in(staging / _FOLDER, root / _FOLDER, subset)
@@ -104,12 +104,12 @@ def _torchaudio_librispeech() -> Any:
     """Return torchaudio's class LIBRISPEECH; torchaudio is imported nowhere else."""
     try:
         return importlib.import_module("torchaudio.datasets").LIBRISPEECH
-    # OSError: a wheel built for CUDA, whose libraries do not load beside a CPU build of torch.
+    # OSError: a wheel built for CUDA, whose libraries do not load with a CPU build of torch.
     except (ImportError, OSError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
             f"torchaudio, which downloads LibriSpeech, cannot be loaded ({reason}): pip install "
-            "'.[torchaudio]' (a CUDA wheel does not load beside CPU torch), or fetch and unpack "
+            "'.[torchaudio]' (a CUDA wheel does not load with CPU torch), or fetch and unpack "
             "the archive of OpenSLR resource SLR12 yourself"
         ) from error
 
@@ -144,15 +144,15 @@ def _download_missing(root: Path, subsets: Sequence[str] | None) -> None:
     missing = [subset for subset in subsets if not (corpus / subset).is_dir()]
     if missing and corpus == root:
         raise UserError(
-            f"{root} holds subsets itself; to download {', '.join(missing)}, give the folder above "
-            f"it, in which they lie in {_FOLDER}"
+            f"{root} contains the subsets; to download {', '.join(missing)}, give its parent "
+            f"folder, in which they are in {_FOLDER}"
         )
     for subset in missing:
         download(root, subset)
 
 
 def _corpus(root: Path) -> Path:
-    """Return the folder of the subsets: `root/LibriSpeech`, or `root` if it has subsets itself."""
+    """Return the folder of the subsets: `root/LibriSpeech`, or `root` if it contains subsets."""
     inner = root / _FOLDER
     return root if not inner.is_dir() and _present(root) else inner
 
@@ -174,7 +174,7 @@ def _require_present(corpus: Path, subset: str) -> None:
         advice = "download it (OpenSLR resource SLR12)"
     else:
         advice = f"known are {', '.join((*SUBSETS, *MINI_SUBSETS))}"
-    raise UserError(f"{corpus}: no subset {subset!r} (there: {there}); {advice}")
+    raise UserError(f"{corpus}: no subset {subset!r} (found: {there}); {advice}")
 
 
 def _genders(file: Path) -> dict[str, str]:

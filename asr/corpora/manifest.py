@@ -5,9 +5,9 @@ A manifest is a text file with one JSON object a line (JSON Lines, UTF-8):
     {"audio": "a/1.flac", "text": "Good morning!", "id": "a-1", "speaker": "a", "duration": 2.31}
 
 `audio` and `text` are required. `audio` is absolute or relative to the folder of the manifest
-(`..` is allowed: a manifest is trusted like the files that it lists). `text` is the transcript as
-the corpus writes it; `"text": ""` means that nothing is said (noise, silence). Optional keys:
-`norm` (the normalised text, for training and scoring; default: made from `text`), `id` (default:
+(`..` is allowed: a manifest is trusted like the files that it lists). `text` is the original
+transcript; `"text": ""` means that there is no speech (noise, silence). Optional keys:
+`norm` (the normalised text, for training and scoring; default: `text`, normalised), `id` (default:
 the audio path without its extension), `duration` (s; default: read from the audio), `speaker` and
 `gender`. Other keys are ignored.
 """
@@ -32,8 +32,8 @@ from asr.text.vocabulary import SPECIALS
 CHARACTERS_PER_SECOND: Final = 25.0  # CTC emits at most one per 40 ms; fast readers reach 22
 SHORTEST: Final = 0.1  # s; shorter than any word
 LONGEST: Final = 120.0  # s; longer utterances do not fit into memory in training
-TOLERANCE: Final = 0.1  # s by which a stated duration, or a header, may be off
-ROOM: Final = "room-impulse-response"  # the label of impulse responses among noise recordings
+TOLERANCE: Final = 0.1  # s, tolerated error of a stated duration or a header
+ROOM: Final = "room-impulse-response"  # label of impulse responses among noise recordings
 
 _UNKNOWN_FRAMES: Final = 2**62  # a streamed FLAC states at least this many
 
@@ -44,11 +44,11 @@ class Utterance:
 
     id        unique within a manifest
     audio     the file
-    text      normalised, for training and scoring; "" if nothing is said
+    text      normalised, for training and scoring; "" if there is no speech
     duration  s
     speaker   None if not known
-    gender    as the corpus writes it ("F", "M"), None if not known
-    written   the text as the corpus writes it, None if only the normalised one is known
+    gender    as in the corpus ("F", "M"), None if not known
+    written   the original text, None if only the normalised one is known
     """
 
     id: str
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
 def read_manifest(path: str | Path) -> list[Utterance]:
     """Read the utterances of a manifest, in its order.
 
-    Audio is opened only if a line has no duration. Raises UserError with file and line for a file
+    Audio is opened only if a line has no duration. Raises UserError, with file and line, for a file
     that cannot be read, invalid JSON, missing keys, values of a wrong type, a repeated id and an
     empty manifest.
     """
@@ -90,11 +90,11 @@ def read_manifest(path: str | Path) -> list[Utterance]:
 
 
 def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
-    """Write a manifest that `read_manifest` reads as the same utterances.
+    """Write a manifest from which `read_manifest` restores the utterances.
 
-    Only `written`, if it is None, is read as the normalised text. Audio below the folder of the
+    Exception: `written`, if None, is restored as the normalised text. Audio below the folder of the
     manifest is written as a relative path, so that both can be moved together; other audio as an
-    absolute path. An older file is replaced atomically.
+    absolute path. An existing file is replaced atomically.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,8 +113,8 @@ def check_manifest(
 ) -> list[Problem]:
     """Return all errors in a manifest and its audio, in the order of the lines.
 
-    symbols: those of the vocabulary (`Vocabulary.inventory`), which texts may use; None allows all.
-    left_out: ids of utterances that are not used, whose audio and text are not checked.
+    symbols: allowed in texts (`Vocabulary.inventory`); None allows all.
+    left_out: ids of utterances that are not used; their audio and text are not checked.
 
     Every recording is opened and its end decoded, which detects missing, damaged and truncated
     files without decoding hours of audio. Raises UserError only if the manifest cannot be read.
@@ -149,7 +149,7 @@ def require_clean(
     if not problems:
         return
     noun = "problem" if len(problems) == 1 else "problems"
-    lines = [f"{path}: {len(problems)} {noun}; mend or remove these lines"]
+    lines = [f"{path}: {len(problems)} {noun}; correct or remove these lines"]
     lines += [f"  {path}:{problem.line}: {problem.what}" for problem in problems[:limit]]
     if len(problems) > limit:
         lines.append(f"  and {len(problems) - limit} more")
@@ -157,7 +157,7 @@ def require_clean(
 
 
 def select(utterances: Iterable[Utterance], ids_file: str | Path) -> list[Utterance]:
-    """Return the utterances whose ids a file lists, in the order of the file.
+    """Return the utterances with the ids of a file, in the order of the file.
 
     ids_file: one id a line; blank lines and lines that begin with `#` are ignored.
     Raises UserError if an id is listed twice or belongs to no utterance, or if none is listed.
@@ -183,7 +183,7 @@ def select(utterances: Iterable[Utterance], ids_file: str | Path) -> list[Uttera
 
 
 def audio_duration(audio: Path) -> float:
-    """Return the duration in s, from the header, or if it does not state it by decoding.
+    """Return the duration in s from the header; if it is not stated, by decoding.
 
     Raises UserError if the file is missing or is not audio that can be decoded.
     """
@@ -192,14 +192,14 @@ def audio_duration(audio: Path) -> float:
     try:
         header = soundfile.info(str(audio))
     except (soundfile.SoundFileError, TypeError):  # TypeError: the ending .raw
-        return read(audio).duration  # ffmpeg may know the format; if not, this says so
+        return read(audio).duration  # ffmpeg may support the format; otherwise this raises
     if header.frames >= _UNKNOWN_FRAMES:
         return read(audio).duration
     return float(header.frames / header.samplerate)
 
 
 def _parse(line: str, folder: Path) -> Utterance:
-    """Parse a line; a UserError has no position, which the caller adds."""
+    """Parse a line; the caller adds the position to a UserError."""
     try:
         record = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -209,7 +209,7 @@ def _parse(line: str, folder: Path) -> Utterance:
     audio_name, written = _string(record, "audio"), _string(record, "text")
     if audio_name is None or written is None:
         missing = "audio" if audio_name is None else "text"
-        raise UserError(f'key "{missing}" is missing; "audio" and "text" must be there')
+        raise UserError(f'key "{missing}" is missing; "audio" and "text" are required')
     if not audio_name:
         raise UserError('got "audio": "", wanted the path of a file')
     normalised = _string(record, "norm")
@@ -237,16 +237,16 @@ def _duration(record: dict[str, Any]) -> float | None:
     value = record.get("duration")
     if value is None:
         return None
-    # bool is an int to Python; NaN and Infinity pass Python's JSON reader.
+    # bool is a subclass of int; Python's JSON reader accepts NaN and Infinity.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise UserError(f'got {json.dumps(value)[:40]} for "duration", wanted seconds above 0')
     return float(value)
 
 
 def _require_new(identifier: str, number: int, first_line: dict[str, int]) -> None:
-    """Record the line of an id; raise UserError if the id is not new."""
+    """Record the line of an id; raise UserError if the id is repeated."""
     if identifier in first_line:
-        raise UserError(f"id {identifier!r} is already that of line {first_line[identifier]}")
+        raise UserError(f"id {identifier!r} is already used in line {first_line[identifier]}")
     first_line[identifier] = number
 
 
@@ -279,7 +279,7 @@ def _faults(utterance: Utterance, characters: frozenset[str] | None) -> Iterator
     if not SHORTEST <= duration <= LONGEST:
         yield f"{duration:.3f} s of audio, wanted {SHORTEST:g} to {LONGEST:g} s"
     if not utterance.text.strip() and utterance.written:
-        yield f"nothing is left of the text {utterance.written[:40]!r} once it is normalised"
+        yield f"the text {utterance.written[:40]!r} is empty after normalisation"
     if len(utterance.text) > CHARACTERS_PER_SECOND * duration:
         yield (
             f"{len(utterance.text)} characters in {duration:.2f} s of audio, more than "
@@ -297,7 +297,7 @@ def _checked_duration(audio: Path) -> float:
     try:
         sound = soundfile.SoundFile(str(audio))
     except (soundfile.SoundFileError, TypeError):
-        return duration  # a format of ffmpeg's, which has just decoded all of it
+        return duration  # ffmpeg has decoded all of it
     with sound:
         if sound.frames >= _UNKNOWN_FRAMES:
             return duration
@@ -307,12 +307,12 @@ def _checked_duration(audio: Path) -> float:
         except soundfile.SoundFileError as error:
             raise UserError(f"audio is cut off or damaged: {audio} ({error})") from None
         if len(rest) == 0:
-            raise UserError(f"audio is cut off or holds nothing: {audio}")
+            raise UserError(f"audio is cut off or empty: {audio}")
     return duration
 
 
 def _characters(symbols: Collection[str]) -> frozenset[str]:
-    """Return the characters that symbols (characters or subwords) can spell."""
+    """Return the characters of symbols (characters or subwords)."""
     spelt = "".join(symbol for symbol in symbols if symbol not in SPECIALS)
     return frozenset(spelt.replace(WORD_START, " "))
 
@@ -320,19 +320,19 @@ def _characters(symbols: Collection[str]) -> frozenset[str]:
 def read_noise(path: str | Path) -> list[Utterance]:
     """Read a manifest of recordings without speech: as `read_manifest`, but `text` is optional.
 
-    The text of each utterance is "", whatever its line states. Lines with the label `ROOM` are
-    left out: see `read_responses`.
+    The text of each utterance is "", even if the line has one. Lines with the label `ROOM` are left
+    out: see `read_responses`.
     """
     return [found for found, label in _without_words(Path(path)) if label != ROOM]
 
 
 def read_responses(path: str | Path) -> list[Path]:
-    """Return the audio files of the lines of a manifest of noise that have the label `ROOM`."""
+    """Return the audio files with the label `ROOM` of a manifest of noise."""
     return [found.audio for found, label in _without_words(Path(path)) if label == ROOM]
 
 
 def _without_words(path: Path) -> Iterator[tuple[Utterance, str]]:
-    """Yield each line of a manifest with an empty text, and its label."""
+    """Yield the utterance of each line, with an empty text, and its label."""
     for number, line in read_entries(path):
         try:
             record = json.loads(line)

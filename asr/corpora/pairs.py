@@ -1,4 +1,4 @@
-"""Sentence pairs for translation: reading, clean-up, and splits that share no source sentence."""
+"""Sentence pairs for translation: reading, normalisation, and splits by source sentence."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Pair(NamedTuple):
 def read_pairs(path: str | Path, limit: int = 0) -> list[Pair]:
     """Read `source<TAB>target` lines of a file, plain or compressed (see `read_lines`).
 
-    Further columns (such as an attribution) and blank lines are ignored. limit: pairs to read at
-    most; 0 reads all.
+    Further columns (such as an attribution) and blank lines are ignored. limit: largest number of
+    pairs; 0 reads all.
 
-    Raises UserError when the file cannot be read, a line lacks the tab or one side, or there is
-    no pair at all.
+    Raises UserError if the file cannot be read, a line lacks the tab or one side, or there is no
+    pair.
     """
     path = Path(path)
     pairs = list(islice(_pairs(path), limit or None))
@@ -37,12 +37,12 @@ def read_pairs(path: str | Path, limit: int = 0) -> list[Pair]:
 
 
 def read_parallel(source: str | Path, target: str | Path, limit: int = 0) -> list[Pair]:
-    """Read two files, plain or compressed, in which lines of the same number are translations.
+    """Read two parallel files, plain or compressed, in which line n translates line n.
 
     Lines that are blank in both files are ignored. limit: as in `read_pairs`.
 
-    Raises UserError when a file cannot be read, the files have different numbers of lines, a line
-    is blank in one of them only, or there is no pair at all.
+    Raises UserError if a file cannot be read, the files have different numbers of lines, a line is
+    blank in only one of them, or there is no pair.
     """
     paths = Path(source), Path(target)
     found: list[Pair] = []
@@ -52,7 +52,7 @@ def read_parallel(source: str | Path, target: str | Path, limit: int = 0) -> lis
             break
         for path, side in zip(paths, sides, strict=True):
             if side is None:
-                raise UserError(f"{path}: ends after {number - 1} lines, the other file goes on")
+                raise UserError(f"{path}: ends after {number - 1} lines, the other file has more")
         pair = Pair(*(tidy(side.text) for side in sides))
         if not any(pair):
             continue
@@ -61,23 +61,23 @@ def read_parallel(source: str | Path, target: str | Path, limit: int = 0) -> lis
             raise UserError(f"{where}:{number}: blank, but not in the other file")
         found.append(pair)
     if not found:
-        raise UserError(f"{paths[0]}: no pairs in it; wanted a sentence a line")
+        raise UserError(f"{paths[0]}: no pairs in it; wanted one sentence per line")
     return found
 
 
 def read_sentences(path: str | Path) -> list[str]:
-    """Read a list of sentences, one a line, plain or compressed; blank lines are left out.
+    """Read a list of sentences, one per line, plain or compressed; blank lines are ignored.
 
-    Raises UserError when the file cannot be read.
+    Raises UserError if the file cannot be read.
     """
     return [tidied for line in read_lines(path) if (tidied := tidy(line.text))]
 
 
 def read_classes(path: str | Path) -> list[list[Pair]]:
-    """Read words with their translations, lines as `read_pairs` reads; a blank line ends a class.
+    """Read classes of words with translations, lines as in `read_pairs`, blank lines between.
 
-    Raises UserError when the file cannot be read, a line lacks the tab or one side, or a class
-    has a single line.
+    Raises UserError if the file cannot be read, a line lacks the tab or one side, or a class has a
+    single line.
     """
     path = Path(path)
     classes: list[list[Pair]] = [[]]
@@ -89,12 +89,14 @@ def read_classes(path: str | Path) -> list[list[Pair]]:
     classes = [words for words in classes if words]
     for words in classes:
         if len(words) == 1:
-            raise UserError(f"{path}: {words[0].source!r} is alone; a class has two words or more")
+            raise UserError(
+                f"{path}: {words[0].source!r} is the only word of its class; wanted two or more"
+            )
     return classes
 
 
 def sentence_key(text: str) -> str:
-    """Return a sentence as words alone, so that case and punctuation do not matter.
+    """Return the words of a sentence in lower case without punctuation, for comparison.
 
     A text without words is returned in lower case.
     """
@@ -104,9 +106,9 @@ def sentence_key(text: str) -> str:
 def part(
     pairs: Iterable[Pair], lists: Sequence[Iterable[str]]
 ) -> tuple[list[Pair], list[list[Pair]]]:
-    """Split pairs by lists of source sentences: the rest, and for each list the pairs in it.
+    """Split pairs by lists of source sentences: the remaining pairs, and those of each list.
 
-    Spellings that differ only in case and punctuation are one sentence (`sentence_key`). A
+    Spellings that differ only in case and punctuation are the same sentence (`sentence_key`). A
     sentence in several lists belongs to the first.
     """
     place: dict[str, int] = {}
@@ -130,15 +132,15 @@ def gather(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
 
 
 def tidy(text: str) -> str:
-    """Return the text with plain apostrophes, and with single spaces for any white space.
+    """Replace curly apostrophes by plain ones, and white space by single spaces.
 
-    French punctuation follows several kinds of no-break space.
+    In French, punctuation follows several kinds of no-break space.
     """
     return " ".join(text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
 
 
 def tokenise(text: str) -> str:
-    """Return words and punctuation separated by spaces: lower case, a space before each , . ! ?
+    """Lower-case the text and insert a space before each , . ! ?
 
     Source: the translation chapters of "Dive into Deep Learning" (Zhang et al.).
     """
@@ -151,8 +153,8 @@ def hold_out(
     """Split pairs into training and held-out pairs by their source sentences.
 
     About `share` of the distinct sources are held out, each with all of its translations.
-    Sources that differ only in case and punctuation stay together. The side of a source depends on
-    its words alone, so that it is the same in a longer file. Sources in `keep` are not held out.
+    Sources that differ only in case and punctuation stay together. The assignment depends only on
+    the words of a source, so it is the same in a larger file. Sources in `keep` are not held out.
     """
     kept = {sentence_key(each) for each in keep}
     train: list[Pair] = []
@@ -169,7 +171,7 @@ _MARK = re.compile(r"([,.!?])")
 
 def _pairs(path: Path) -> Iterator[Pair]:
     for number, line in read_lines(path):
-        if line.strip():  # not stripped: a tab at an edge is a side that is empty
+        if line.strip():  # not stripped: a tab at an edge means an empty side
             yield _pair(line, f"{path}:{number}")
 
 

@@ -1,11 +1,11 @@
-"""Pseudo-labels: untranscribed speech with recognised texts, as a corpus for training.
+"""Pseudo-labels: untranscribed speech with its automatic transcripts, as training data.
 
-Of the transcripts that `asr transcribe -o FILE.jsonl` wrote, those with the highest confidence are
+From the output of `asr transcribe -o FILE.jsonl`, the transcripts with the highest confidence are
 kept, each with its segment of the audio.
 
 Source: Kahn, Lee and Hannun 2020, "Self-Training for End-to-End Speech Recognition", section 2.3:
-texts that do not end are no labels, and the others are ranked by the mean log-probability of a
-token.
+transcripts without end-of-sentence are discarded, the others are ranked by the mean
+log-probability of a token.
 """
 
 import json
@@ -30,9 +30,10 @@ from asr.text.lines import read_entries
 
 
 class Label(NamedTuple):
-    """The text recognised between two times of a recording, in seconds.
+    """The transcript of a segment of a recording; times in seconds.
 
-    log_probability: of the text and its end, in nats. stop_reason: see `asr.results.Segment`.
+    log_probability: of the text with end-of-sentence, in nats. stop_reason: see
+    `asr.results.Segment`.
     """
 
     start: float
@@ -43,7 +44,7 @@ class Label(NamedTuple):
 
     @property
     def confidence(self) -> float:
-        """Mean log-probability of the characters and the end; −∞ if it is no use in training."""
+        """Mean log-probability of a token, the end included; −∞ if unusable for training."""
         seconds = self.end - self.start
         usable = (
             self.text
@@ -55,9 +56,9 @@ class Label(NamedTuple):
 
 
 def surest(labels: Sequence[Label], share: float) -> list[int]:
-    """Return the indices of the labels with the highest confidence, in their order.
+    """Return the indices of the labels with the highest confidence, in ascending order.
 
-    share: of the labels that can be trained on, above 0 and at most 1; at least one is chosen.
+    share: of the usable labels, above 0 and at most 1; at least one is chosen.
     """
     usable = [index for index, label in enumerate(labels) if label.confidence > -math.inf]
     ranked = sorted(usable, key=lambda index: -labels[index].confidence)
@@ -65,23 +66,25 @@ def surest(labels: Sequence[Label], share: float) -> list[int]:
 
 
 def prepare(transcripts: str | Path, folder: str | Path, share: float = 0.5) -> Path:
-    """Write the audio of the best labels as FLAC into a folder; return the path of its manifest.
+    """Write the segments with the best labels as FLAC into a folder; return its manifest.
 
-    transcripts: JSON lines of `asr.results.Transcript.record`; relative paths of
-        recordings start at the current folder, as they did when transcribing. Recordings are cut
-        into the segments that were decoded, mono at 16 kHz. share: see `surest`.
+    transcripts: JSON lines of `asr.results.Transcript.record`; paths of recordings are relative to
+        the current folder, as for `asr transcribe`. Recordings are cut into the decoded segments,
+        mono at 16 kHz. share: see `surest`.
 
     Raises:
-        UserError: the file or a recording cannot be read, no text can be trained on, or the share
-            is out of range.
+        UserError: the file or a recording cannot be read, no transcript is usable, or the share is
+            out of range.
     """
     if not 0 < share <= 1:
-        raise UserError(f"a share of {share:g} of the texts: wanted above 0 and at most 1")
+        raise UserError(f"got a share of {share:g}, wanted above 0 and at most 1")
     transcripts, folder = Path(transcripts), Path(folder)
     pairs = [(path, label) for path, labels in _read(transcripts) for label in labels]
     kept = surest([label for _, label in pairs], share)
     if not kept:
-        raise UserError(f"{transcripts}: none of its {len(pairs)} texts can be trained on")
+        raise UserError(
+            f"{transcripts}: none of its {len(pairs)} transcripts is usable for training"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     manifest = folder / "manifest.jsonl"
     write_manifest(manifest, _cut(pairs, kept, folder))
@@ -91,9 +94,9 @@ def prepare(transcripts: str | Path, folder: str | Path, share: float = 0.5) -> 
 def _cut(
     pairs: Sequence[tuple[Path, Label]], kept: Sequence[int], folder: Path
 ) -> Iterator[Utterance]:
-    """Write the segment of each label that is kept; each recording is read once.
+    """Write the segment of each kept label; each recording is read once.
 
-    A segment is named by its index among all, so that its name does not depend on the share.
+    A segment is named by its index among all segments, so that names do not depend on the share.
     """
     samples, last = None, None
     for index in kept:

@@ -1,4 +1,4 @@
-"""Text for language models and for synthetic speech: normalised lines."""
+"""Text for language models and speech synthesis: normalised lines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from asr.text.normalize import normalize
 def read_texts(path: Path) -> list[str]:
     """Return the normalised lines of a text file, or the transcripts of a manifest (.jsonl).
 
-    Of lines with tab-separated columns the last column counts. What is empty once it is normalised
-    is left out of a text file.
+    From tab-separated columns the last one is used. Lines of a text file that are empty after
+    normalisation are left out.
 
     Raises:
         UserError: the file cannot be read; see `asr.text.lines.read_lines`, `read_manifest`.

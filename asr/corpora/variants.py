@@ -1,4 +1,4 @@
-"""Data augmentation for translation: joined pairs, exchanged words, spoken form."""
+"""Data augmentation for translation: joined pairs, replaced words, spoken form."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _WORD = re.compile(r"\w+")
 
 
 def join(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list[Pair]:
-    """Return `count` pairs, each made of two or three random pairs joined.
+    """Return `count` pairs, each the concatenation of two or three random pairs.
 
-    A model that is trained on single sentences thus also sees longer texts of several. Only pairs
-    whose sides both end as sentences do are used. Source: Kondo et al. 2021,
+    This adds texts of several sentences to training on single sentences. Only pairs whose sides
+    both end with sentence punctuation are used. Source: Kondo et al. 2021,
     "Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation".
     """
     whole = [pair for pair in pairs if all(side.endswith(_ENDINGS) for side in pair)]
@@ -35,9 +35,9 @@ def join(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list
 def rename(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list[Pair]:
     """Return `count` random pairs with their names and numbers replaced by new ones.
 
-    A model thus learns to copy unknown words. Only pairs with the same name or number on both
-    sides are used, those with a rare one more often. A new number has as many digits as the old;
-    a new name is the beginning of one name of the pairs and the end of another.
+    This trains the copying of unknown words. Only pairs with the same name or number on both sides
+    are used, those with a rare one more often. A new number has the same number of digits; a new
+    name joins the beginning and the end of two names from the pairs.
     """
     found = [(pair, alike) for pair in pairs if (alike := _alike(pair))]
     if not found:
@@ -59,11 +59,11 @@ def exchange(
     count: int,
     random: np.random.Generator,
 ) -> list[Pair]:
-    """Return `count` random pairs in which a word is exchanged for another of its class.
+    """Return `count` random pairs in which a word is replaced by another of its class.
 
-    classes: words or phrases with their translations that are interchangeable in any sentence, such
-        as the days of the week. All are inserted about equally often, so that a model also sees the
-        rare ones; the word replaced occurs once, as a whole word, on both sides of its pair.
+    classes: words or phrases with translations that are interchangeable in any sentence, such as
+        the days of the week. All are inserted about equally often, which adds examples of rare
+        ones; the replaced word occurs once, as a whole word, on both sides of its pair.
 
     Source: Fadaee et al. 2017, "Data Augmentation for Low-Resource Neural Machine Translation",
     with classes in place of their language model.
@@ -71,7 +71,7 @@ def exchange(
     places: list[tuple[Pair, list[tuple[Pair, Pair]]]] = []
     for words in classes:
         holding = _holding(pairs, words)
-        for new in words:  # "from Monday to Monday" is not wanted
+        for new in words:  # avoids "from Monday to Monday"
             fit = [each for each in holding if not _whole(new.source).search(each[0].source)]
             places += [(new, fit)] * bool(fit)
     if not places:
@@ -86,18 +86,18 @@ def exchange(
 
 
 def spoken(text: str) -> str:
-    """Return the text as a recogniser writes it: lower case, no punctuation but apostrophes."""
+    """Return the text in the form of transcripts: lower case, apostrophes the only punctuation."""
     return " ".join(re.findall(r"\w+(?:'\w+)*", text.lower()))
 
 
 def _holding(pairs: Sequence[Pair], words: Sequence[Pair]) -> list[tuple[Pair, Pair]]:
-    """Return the pairs with one of the words once on each side, each with that word."""
+    """Return the pairs that contain one of the words once on each side, with that word."""
     return [
         (pair, old)
         for old in words
         for pair in pairs
         if old.source in pair.source
-        and old.target in pair.target  # most are not: saves time
+        and old.target in pair.target  # a fast test that excludes most pairs
         and all(len(_whole(word).findall(side)) == 1 for side, word in zip(pair, old, strict=True))
     ]
 
@@ -108,7 +108,7 @@ def _whole(words: str) -> re.Pattern[str]:
 
 
 def _alike(pair: Pair) -> list[str]:
-    """Return names and numbers on both sides; a name has a capital and at least three letters."""
+    """Return the names (capital, at least three letters) and numbers that are on both sides."""
     source, target = (dict.fromkeys(_WORD.findall(side)) for side in pair)
     return [
         word
@@ -122,7 +122,7 @@ def _replace(text: str, new: Mapping[str, str]) -> str:
 
 
 def _another(word: str, names: Sequence[str], random: np.random.Generator) -> str:
-    """Return a new number of as many digits, or a new name made of two."""
+    """Return a new number with the same number of digits, or a new name from two names."""
     if word.isdigit():
         digits = [random.integers(1, 10), *random.integers(10, size=len(word) - 1)]
         return "".join(map(str, digits))

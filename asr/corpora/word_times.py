@@ -1,4 +1,4 @@
-"""Start and end times of the words of a corpus, from a forced aligner or from people."""
+"""Start and end times of the words of a corpus, from forced alignment or by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Timed(NamedTuple):
 def read_word_times(path: Path) -> dict[str, list[Timed]]:
     """Read JSON lines `{"id": "1-2-3", "words": [["pieces", 6.02, 6.52], …]}`, plain or compressed.
 
-    Returns the words of each utterance, by its id.
+    Returns the words of each utterance by its id.
 
     Raises:
         UserError: the file cannot be read, or a line is not of this form.
@@ -45,8 +45,8 @@ def read_word_times(path: Path) -> dict[str, list[Timed]]:
 def timed_words(text: str, times: Sequence[Timed]) -> dict[int, Timed]:
     """Return the times of the words of a text, by their index.
 
-    All words have one where the times list exactly these words in this order; otherwise those that
-    occur once in both.
+    If `times` lists exactly the words of the text in order, all words have a time; otherwise only
+    words that occur once in both.
     """
     words = text.split()
     if words == [each.word for each in times]:

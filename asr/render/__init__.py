@@ -1,1 +1,1 @@
-"""Results as files and pictures. Empty on purpose: subtitles must not wait for matplotlib."""
+"""Results as files and pictures. Empty, so that writing subtitles does not import matplotlib."""

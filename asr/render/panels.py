@@ -1,7 +1,7 @@
 """Several heat maps in one picture: a panel for each translation, in rows.
 
-Panels of long sentences stand below each other, those of short ones in a grid. Sizes are in inches,
-as in `asr.render.picture`.
+Panels of short sentences form a grid; each panel of a long sentence has a row of its own. Sizes are
+in inches, as in `asr.render.picture`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from asr.render.places import visible
 from asr.render.texts import FONT, LEADING, POINT, text_widths
 
 MOST_PANELS: Final = 12  # in one picture
-WIDE: Final = 20  # columns of a heat map from which on each panel gets a row of its own
-TITLE_WIDTH: Final = 4.0  # inches a title may use at least, as `place_heat_map` wraps it
-TURNED: Final = sin(3.1416 / 3)  # height of a label turned by 60°, in widths
-BAR: Final = 0.75  # inches right of a heat map, for its colour bar
+WIDE: Final = 20  # columns of a heat map from which a panel has a row of its own
+TITLE_WIDTH: Final = 4.0  # inches, least width at which `place_heat_map` wraps a title
+TURNED: Final = sin(3.1416 / 3)  # height of a label rotated by 60°, as a share of its width
+BAR: Final = 0.75  # inches for the colour bar right of a heat map
 SPACE: Final = 0.3  # inches between panels
 
 
@@ -38,7 +38,7 @@ class Panel(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Inches of a panel: the heat map, and what stands left of it and above."""
+    """Sizes of a panel in inches: the heat map, and the labels on its left and above it."""
 
     size: HeatMapSize
     left: float
@@ -54,14 +54,14 @@ class _Room(NamedTuple):
 
 
 def draw_heat_maps(path: Path | str, panels: Sequence[Panel]) -> None:
-    """Draw heat maps in a grid, in their order: source above, target on the left.
+    """Draw heat maps in a grid, in the given order: source above, target on the left.
 
     path: its ending chooses the format, .png, .svg or .pdf.
 
     Raises:
-        UserError: the picture cannot be written there, or not in that format.
-        ValueError: there is no panel or more than MOST_PANELS, or the weights of one do not fit
-            its labels.
+        UserError: the picture cannot be written, or not in this format.
+        ValueError: there is no panel, or more than MOST_PANELS, or the shape of the weights does
+            not match the labels.
     """
     if not 0 < len(panels) <= MOST_PANELS:
         raise ValueError(f"got {len(panels)} panels; wanted 1 to {MOST_PANELS}")
@@ -71,11 +71,15 @@ def draw_heat_maps(path: Path | str, panels: Sequence[Panel]) -> None:
     across = 1 if wide else ceil(sqrt(len(panels)))
     rows = [rooms[start : start + across] for start in range(0, len(rooms), across)]
     widths = [max(room.width for room in rooms[column::across]) for column in range(across)]
-    bottom = sum(max(room.height for room in row) for row in rows)  # from there down to 0
+    bottom = sum(
+        max(room.height for room in row) for row in rows
+    )  # the rows are placed from here down to 0
     places = iter(panels)
     for row in rows:
         bottom -= max(room.height for room in row)
-        top = bottom + max(room.size.height for room in row)  # the heat maps of a row are level
+        top = bottom + max(
+            room.size.height for room in row
+        )  # aligns the upper edges of the heat maps of a row
         for room, left in zip(row, accumulate(widths, initial=0.0), strict=False):
             corner = (left + room.left, top - room.size.height)
             place_heat_map(figure, corner, room.size, *next(places))

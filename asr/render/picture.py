@@ -1,8 +1,8 @@
-"""Attention as pictures: where a decoder looked, beside the sound or the source it looked at.
+"""Pictures of attention weights, with the spectrogram or the source text.
 
-Sizes are in inches, and panels are placed by hand from the lower left corner of the weights: so
-the panels of a picture share their time axis exactly, whatever labels stand beside them. What
-stands outside the panels is taken in when the picture is saved.
+Sizes are in inches. Panels are placed explicitly, from the lower left corner of the weights, so
+that all panels of a picture have the same time axis for labels of any width. Saving includes labels
+outside the panels.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from asr.render.texts import DOTS, FONT, LEADING, POINT, Tier, arrange, fonts
 from asr.results import Span
 
 INCHES_PER_SECOND: Final = 1.0
-TIME_WIDTH: Final = (6.5, 16.0)  # inches a time axis has at least and at most
-ROWS_HEIGHT: Final = (2.0, 9.0)  # inches the rows of weights have at least and at most
-ROW: Final = 0.15  # inches from one label to the next, where there is room
-THIN_ROW: Final = 0.035  # inches of a row without a label of its own, where there is room
-LEADER: Final = 0.12  # inches of the line from a row to its label
-CELL: Final = 0.32  # inches of a cell in a heat map, where there is room
+TIME_WIDTH: Final = (6.5, 16.0)  # inches, smallest and largest width of a time axis
+ROWS_HEIGHT: Final = (2.0, 9.0)  # inches, smallest and largest height of the weights
+ROW: Final = 0.15  # inches from one label to the next, if there is room
+THIN_ROW: Final = 0.035  # inches, height of a row without its own label, if there is room
+LEADER: Final = 0.12  # inches, length of the line from a row to its label
+CELL: Final = 0.32  # inches, size of a cell in a heat map, if there is room
 SPECTROGRAM: Final = 1.7  # inches
 GAP: Final = 0.08  # inches between panels
 BAR: Final = 0.12  # inches, width of a colour bar
 
 WEIGHT_COLOURS: Final = "viridis"
-OUTSIDE: Final = 0.45  # opacity of the shade outside the window
+OUTSIDE: Final = 0.45  # opacity of the shading outside the window
 WINDOW_EDGES: Final[dict[str, Any]] = {"color": "#ff9f1c", "linewidth": 0.9, "alpha": 0.95}
 EDGES: Final[dict[str, Any]] = {"color": "white", "linewidth": 0.5, "alpha": 0.45}  # of words
 
@@ -55,16 +55,16 @@ def draw_alignment(
     title: str | None = None,
     allowed: NDArray[np.bool_] | None = None,
 ) -> None:
-    """Draw the spectrogram, the words and, on the same time axis, the attention weights.
+    """Draw the spectrogram, the words and the attention weights on the same time axis.
 
     path: its ending chooses the format, .png, .svg or .pdf.
-    samples: (S,) float32 at 16 kHz. weights: (U, T), a row for each of the labels; annotation t
-        begins at t · seconds_per_annotation. duration: of the time axis, in seconds.
-    allowed: (U, T), where each step could attend: its edge is drawn (the window of the attention).
+    samples: (S,) float32 at 16 kHz. weights: (U, T), one row per label; annotation t begins at
+        t · seconds_per_annotation. duration: of the time axis, in seconds.
+    allowed: (U, T), True inside the attention window, which is outlined.
 
     Raises:
-        UserError: the picture cannot be written there, or not in that format.
-        ValueError: the weights are not (U, T) with a row for each label.
+        UserError: the picture cannot be written, or not in this format.
+        ValueError: the weights are not (U, T) with one row per label.
     """
     shown = _checked(weights, len(labels))
     duration = max(duration, seconds_per_annotation)
@@ -101,9 +101,9 @@ def draw_alignment(
 def draw_weights(
     path: Path | str, weights: ArrayLike, labels: Sequence[str], title: str | None = None
 ) -> None:
-    """Draw the weights alone, over numbered annotations: quick enough for each validation.
+    """Draw the weights alone over annotation numbers, fast enough for every validation.
 
-    weights: (U, T), a row for each of the labels. Raises as `draw_alignment` does.
+    weights: (U, T), one row per label. Raises as `draw_alignment`.
     """
     shown = _checked(weights, len(labels))
     names = row_labels(labels)
@@ -125,10 +125,10 @@ def draw_heat_map(
     target_labels: Sequence[str],
     title: str | None = None,
 ) -> None:
-    """Draw a translation's weights: source above, target on the left, white where it looked.
+    """Draw the weights of a translation: source above, target on the left, high weights white.
 
-    weights: (U, T), a row for each target label, a column for each source label.
-    Raises as `draw_alignment` does. Source: after Bahdanau et al. 2015, figure 3.
+    weights: (U, T), one row per target label, one column per source label.
+    Raises as `draw_alignment`. Source: after Bahdanau et al. 2015, figure 3.
     """
     figure = new_figure()
     size = heat_map_size(len(target_labels), len(source_labels))
@@ -137,7 +137,7 @@ def draw_heat_map(
 
 
 class HeatMapSize(NamedTuple):
-    """Inches of a heat map without its labels, and the points of their font."""
+    """Size of a heat map without its labels, in inches, and font size of the labels, in points."""
 
     width: float
     height: float
@@ -145,7 +145,7 @@ class HeatMapSize(NamedTuple):
 
 
 def heat_map_size(rows: int, columns: int) -> HeatMapSize:
-    """Return the size of a heat map whose cells are squares, smaller where they are many."""
+    """Return the size of a heat map of square cells; many cells are drawn smaller."""
     rows, columns = max(rows, 1), max(columns, 1)
     cell = min(max(CELL, 1 / rows), TIME_WIDTH[1] / columns, ROWS_HEIGHT[1] / rows)
     return HeatMapSize(columns * cell, rows * cell, float(np.clip(0.85 * cell / POINT, *FONT)))
@@ -160,9 +160,9 @@ def place_heat_map(
     target_labels: Sequence[str],
     title: str | None,
 ) -> None:
-    """Draw a heat map on a figure; corner: inches of its lower left one, labels excluded.
+    """Draw a heat map on a figure; corner: its lower left corner without labels, in inches.
 
-    weights: as in `draw_heat_map`. Raises ValueError where labels and weights do not agree.
+    weights: as in `draw_heat_map`. Raises ValueError if labels and weights do not match.
     """
     shown = _checked(weights, len(target_labels), len(source_labels))
     width, height, font = size
@@ -190,7 +190,7 @@ def place_heat_map(
 def _show_weights(
     axes: Axes, weights: NDArray[np.float64], width: float = 1.0, colours: str = WEIGHT_COLOURS
 ) -> AxesImage:
-    """Draw weights (U, T) from the top down, `width` units of the horizontal axis each."""
+    """Draw weights (U, T), first row on top, `width` units of the horizontal axis per column."""
     rows, columns = weights.shape
     return axes.imshow(
         weights,
@@ -203,7 +203,7 @@ def _show_weights(
 
 
 def _outline(axes: Axes, allowed: NDArray[np.bool_], width: float) -> None:
-    """Draw the edge of what is allowed (U, T), and darken the rest, in units as the weights."""
+    """Outline the allowed region (U, T) and darken the rest; units as in `_show_weights`."""
     rows, columns = allowed.shape
     shade = np.zeros((rows, columns, 4))
     shade[..., 3] = np.where(allowed | ~allowed.any(1, keepdims=True), 0, OUTSIDE)
@@ -213,7 +213,7 @@ def _outline(axes: Axes, allowed: NDArray[np.bool_], width: float) -> None:
 
 
 def _show_words(axes: Axes, tier: Tier) -> None:
-    """Write the words into their own axes, each above the middle of its time."""
+    """Write the words into separate axes, each above the middle of its time span."""
     axes.set_axis_off()
     axes.set_ylim(0, tier.height)
     style: dict[str, Any] = {"fontsize": tier.font, "family": fonts(), "parse_math": False}
@@ -223,7 +223,7 @@ def _show_words(axes: Axes, tier: Tier) -> None:
 
 
 def _label_rows(axes: Axes, labels: Sequence[Label], height: float) -> None:
-    """Write labels left of the rows, moved apart where they would touch, with a line to the row."""
+    """Write labels left of the rows, without overlap, each with a line to its row."""
     axes.set_yticks([])
     if not labels:
         return
@@ -249,7 +249,7 @@ def _label_rows(axes: Axes, labels: Sequence[Label], height: float) -> None:
 def _colour_bar(
     figure: Figure, image: AxesImage, left: float, bottom: float, height: float, label: str
 ) -> None:
-    """Explain the colours right of a panel that ends at `left`, without taking room from it."""
+    """Draw a colour bar to the right of a panel that ends at `left`."""
     bar = figure.colorbar(image, cax=_axes(figure, left + GAP, bottom, BAR, height))
     bar.set_label(label, fontsize=FONT[1])
     bar.ax.tick_params(labelsize=FONT[1] - 1)
@@ -263,7 +263,7 @@ def _write_title(axes: Axes, title: str | None, width: float) -> None:
         axes.set_title("\n".join(lines), loc="left", fontsize=FONT[1] + 2, **style)
 
 
-# where texts go
+# text positions
 
 
 def _rows_height(rows: int, labels: int) -> float:
@@ -275,7 +275,7 @@ def _rows_height(rows: int, labels: int) -> float:
 
 def new_figure() -> Figure:
     """Return an empty figure without matplotlib's global state."""
-    # One inch by one: places in inches are then places in parts of the figure.
+    # One inch by one inch, so that positions in inches equal positions as shares of the figure.
     return Figure(figsize=(1, 1), dpi=DOTS, facecolor="white")
 
 
@@ -286,7 +286,7 @@ def _axes(figure: Figure, left: float, bottom: float, width: float, height: floa
 
 
 def _checked(weights: ArrayLike, rows: int, columns: int | None = None) -> NDArray[np.float64]:
-    """Weights as an array with at least one row and one column to show."""
+    """Return weights as an array of the expected shape, with at least one row and column."""
     array = np.asarray(weights, dtype=np.float64)
     if array.ndim != 2 or len(array) != rows or columns not in (None, array.shape[1]):
         wanted = f"({rows}, {'T' if columns is None else columns})"
@@ -295,9 +295,9 @@ def _checked(weights: ArrayLike, rows: int, columns: int | None = None) -> NDArr
 
 
 def save(figure: Figure, path: Path | str) -> None:
-    """Write a figure with all that stands on it; the ending of the path chooses the format.
+    """Write a figure including labels outside its panels; the ending of the path sets the format.
 
-    Raises UserError when it cannot be written there, or not in that format.
+    Raises UserError if it cannot be written, or not in this format.
     """
     ending = Path(path).suffix[1:].lower()
     formats = figure.canvas.get_supported_filetypes()

@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_CHARACTERS: Final = 60  # above it rows are labelled with words, not characters
+MOST_CHARACTERS: Final = 60  # with more characters, rows are labelled with words
 
 # Shown in place of invisible symbols.
 SIGNS: Final = {" ": "\N{OPEN BOX}", "<eos>": "\N{RETURN SYMBOL}", "\n": "\N{RETURN SYMBOL}"}
 
 
 class Label(NamedTuple):
-    """A text and its place on an axis, in the units of the axis."""
+    """A text and its position on an axis, in the units of the axis."""
 
     text: str
     place: float
@@ -40,8 +40,8 @@ def row_labels(labels: Sequence[str]) -> list[Label]:
 
 
 def assign_lanes(middles: Sequence[float], sizes: Sequence[float], gap: float) -> list[int]:
-    """Return for each text, in order, the first lane in which it does not overlap another."""
-    ends: list[float] = []  # of the last text in each lane
+    """Return the first lane for each text, in order, in which it does not overlap another."""
+    ends: list[float] = []  # end of the last text in each lane
     chosen = []
     for middle, size in zip(middles, sizes, strict=True):
         start = middle - size / 2
@@ -82,10 +82,10 @@ def _isotonic(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def outlines(allowed: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
-    """Return closed lines (P, 2) of columns and rows around what is allowed (U, T).
+    """Return closed lines (P, 2) of columns and rows around the allowed region (U, T).
 
-    One for each run of rows in which something is allowed, around all between the first and the
-    last allowed place of each row.
+    One line for each run of rows with allowed columns; it encloses all columns from the first to
+    the last allowed one of each row.
     """
     found = []
     rows = np.flatnonzero(allowed.any(1))

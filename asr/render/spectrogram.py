@@ -13,18 +13,18 @@ RATE: Final = 16_000  # samples per second
 WINDOW: Final = 400  # samples, 25 ms
 HOP: Final = 160  # samples, 10 ms
 FFT: Final = 512  # points
-SILENCE: Final = -20.0  # decibels of power, 60 below full scale; what stays below is not raised
-DECIBELS: Final = 70.0  # shown below the loudest point
+SILENCE: Final = -20.0  # decibels of power, 60 below full scale; quieter audio is not amplified
+DECIBELS: Final = 70.0  # range shown below the loudest point
 SOUND_COLOURS: Final = "magma"
 
 
 def show_spectrogram(axes: Axes, samples: NDArray[np.float32]) -> AxesImage:
-    """Draw a spectrogram up to half the rate, in decibels below its loudest point."""
+    """Draw a spectrogram up to half the sample rate, in decibels below its loudest point."""
     padded = np.pad(samples, (0, max(0, WINDOW - len(samples))))
     frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP]  # (F, WINDOW)
     power = np.abs(np.fft.rfft(frames * np.hanning(WINDOW), FFT)) ** 2  # (F, FFT/2 + 1)
     decibels = 10 * np.log10(np.maximum(power.T, 1e-12))  # (FFT/2 + 1, F)
-    start = (WINDOW - HOP) / 2 / RATE  # a frame stands for the middle of its window
+    start = (WINDOW - HOP) / 2 / RATE  # a frame is drawn around the middle of its window
     image = axes.imshow(
         decibels - max(decibels.max(), SILENCE),
         cmap=SOUND_COLOURS,
@@ -34,7 +34,9 @@ def show_spectrogram(axes: Axes, samples: NDArray[np.float32]) -> AxesImage:
         origin="lower",
         extent=(start, start + len(frames) * HOP / RATE, 0, RATE / 2000),
     )
-    axes.set_facecolor("black")  # before the first frame's middle and after the last one's
+    axes.set_facecolor(
+        "black"
+    )  # visible before the middle of the first frame and after that of the last
     axes.set_ylabel("kHz")
     axes.set_yticks(range(0, RATE // 2000 + 1, 2))
     return image

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from asr.errors import UserError
 from asr.results import Span
 
-WIDTH: Final = 42  # characters a line, the usual limit of broadcasters
-LINES: Final = 2  # lines a cue
-LONGEST: Final = 7.0  # seconds a cue stays
+WIDTH: Final = 42  # characters per line, the usual limit of broadcasters
+LINES: Final = 2  # lines per cue
+LONGEST: Final = 7.0  # seconds, longest duration of a cue
 PAUSE: Final = 0.7  # seconds of silence that end a cue
 
 _TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
@@ -47,7 +47,7 @@ def turns(text: str) -> list[Turn]:
 
 
 def fit(text: str, width: int = WIDTH) -> str:
-    """Break a text into as few lines as `width` allows, of about equal length."""
+    """Break a text into the smallest number of lines of at most `width`, about equally long."""
     needed = len(_wrap(text, width))
     narrowest = next(
         (
@@ -69,10 +69,10 @@ def cues(
 ) -> list[Span]:
     """Group words (or divide segments) into readable cues.
 
-    A cue ends before `pause` seconds of silence, and before it would need more than `lines` lines
-    of `width` characters or last longer than `longest` seconds. Its text contains the line
-    breaks. A single word may exceed either limit. The time of a segment of several words is divided
-    among them by their number of characters.
+    A cue ends before `pause` seconds of silence, and before it would exceed `lines` lines of
+    `width` characters or `longest` seconds. Its text contains the line breaks. A single word may
+    exceed either limit. The time of a segment of several words is divided among them in proportion
+    to their number of characters.
     """
     gathered: list[list[Span]] = []
     for word in _words(spans):
@@ -113,7 +113,7 @@ def to_vtt(spans: Iterable[Span]) -> str:
 def to_json_line(path: str, text: str, words: Iterable[Span]) -> str:
     """Return one transcript as one line of JSON: "path", "text", and "words" with their times.
 
-    Raises ValueError where a time or confidence is infinite or NaN, which JSON cannot hold.
+    Raises ValueError if a time or confidence is infinite or NaN, which JSON cannot represent.
     """
     timed = [
         {
@@ -129,10 +129,10 @@ def to_json_line(path: str, text: str, words: Iterable[Span]) -> str:
 
 
 def to_textgrid(tiers: Mapping[str, Iterable[Span]], duration: float) -> str:
-    """Return tiers of spans (by name) as a Praat TextGrid in its long text format.
+    """Return tiers of spans (by name) as a Praat TextGrid in the long text format.
 
-    `duration` of the recording in seconds. Praat requires contiguous intervals: gaps
-    become empty intervals, an overlap belongs to the earlier span, and a span lasts at least one
+    duration: of the recording in seconds. Praat requires contiguous intervals: gaps become empty
+    intervals, an overlap is assigned to the earlier span, and a span lasts at least one
     millisecond.
     """
     filled = {name: _without_overlap(spans) for name, spans in tiers.items()}
@@ -167,13 +167,13 @@ def to_ctm(name: str, words: Iterable[Span], channel: str = "1") -> str:
 
 
 def parse_srt(text: str) -> list[Span]:
-    """Read the cues of a SubRip file; line breaks and formatting tags stay in their text.
+    """Read the cues of a SubRip file; their text keeps line breaks and formatting tags.
 
-    Raises UserError, with the number of the line, where something is not a cue.
+    Raises UserError, with the number of the line, if something is not a cue.
     """
     found = []
     for number, block in _blocks(text):
-        # The counter may be missing; a cue whose text is a number still has its times first.
+        # The counter may be missing. A cue whose text is a number still begins with its times.
         has_counter = len(block) > 1 and block[0].strip().isdigit()
         found.append(_parse_cue(block[has_counter:], number + has_counter, "SRT"))
     return found
@@ -182,7 +182,7 @@ def parse_srt(text: str) -> list[Span]:
 def parse_vtt(text: str) -> list[Span]:
     """Read the cues of a WebVTT file; settings, names, notes, styles and regions are left out.
 
-    Raises UserError, with the number of the line, where something is not a cue.
+    Raises UserError, with the number of the line, if something is not a cue.
     """
     blocks = list(_blocks(text))
     if not blocks or not re.match(r"WEBVTT(?:\s|$)", blocks[0][1][0]):
@@ -200,7 +200,7 @@ def parse_vtt(text: str) -> list[Span]:
 
 
 def _words(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield single words; the time of a span of several is divided by characters."""
+    """Yield single words; the time of a longer span is divided in proportion to characters."""
     for span in spans:
         words = span.text.split()
         per_character = (span.end - span.start) / max(sum(map(len, words)), 1)
@@ -212,7 +212,7 @@ def _words(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _cue(words: Sequence[Span], width: int) -> Span:
-    """One cue of these words; see `fit`."""
+    """Make one cue of words; see `fit`."""
     text = fit(" ".join(word.text for word in words), width)
     known = [word.confidence for word in words if word.confidence is not None]
     confidence = sum(known) / len(known) if len(known) == len(words) else None
@@ -228,7 +228,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _stamp(seconds: float, point: str) -> str:
-    """Round first and divide then, or 59.9996 s would become 00:00:60.000."""
+    """Round before dividing: otherwise 59.9996 s would become 00:00:60.000."""
     rest, milliseconds = divmod(_milliseconds(seconds), 1000)
     minutes, second = divmod(rest, 60)
     hour, minute = divmod(minutes, 60)
@@ -236,7 +236,7 @@ def _stamp(seconds: float, point: str) -> str:
 
 
 def _block(text: str) -> str:
-    """The text without empty lines: one would end the cue."""
+    """Return the text without empty lines, which would end the cue."""
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
@@ -245,7 +245,7 @@ def _quoted(text: str) -> str:
 
 
 def _without_overlap(spans: Iterable[Span]) -> list[tuple[int, int, str]]:
-    """Spans in order as (start, end, text) in milliseconds, each at least one long."""
+    """Return spans in order as (start, end, text) in milliseconds, each at least 1 ms long."""
     placed: list[tuple[int, int, str]] = []
     for span in sorted(spans, key=lambda one: (one.start, one.end)):
         start = max(_milliseconds(span.start), placed[-1][1] if placed else 0)
@@ -263,7 +263,7 @@ def _with_gaps(spans: list[tuple[int, int, str]], end: int) -> Iterator[tuple[in
 
 
 def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Runs of lines between empty lines, each with the number of its first line."""
+    """Yield runs of lines between empty lines, each with the number of its first line."""
     block: list[str] = []
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, line in enumerate([*lines, ""], 1):

@@ -13,7 +13,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], digits: in
 
     Floats get `digits` decimals, None an en dash. No trailing spaces, no newline at the end.
 
-    Raises ValueError when a row is not as long as the header.
+    Raises ValueError if the length of a row differs from the header.
     """
     cells, right = _prepare(header, rows, digits)
     widths = [max(_width(row[i]) for row in cells) for i in range(len(header))]
@@ -29,7 +29,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], digits
 
     Floats get `digits` decimals, None an en dash. No newline at the end.
 
-    Raises ValueError when a row is not as long as the header.
+    Raises ValueError if the length of a row differs from the header.
     """
     cells, right = _prepare(header, rows, digits)
     cells = [[" ".join(c.replace("|", "\\|").split()) for c in row] for row in cells]
@@ -45,7 +45,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], digits
 def _prepare(
     header: Sequence[str], rows: Sequence[Sequence[Cell]], digits: int
 ) -> tuple[list[list[str]], list[bool]]:
-    """All cells as text, the header first; and for each column whether it holds numbers only."""
+    """Return all cells as text, header first, and for each column whether it is numeric."""
     for row in rows:
         if len(row) != len(header):
             raise ValueError(f"row {list(row)} has {len(row)} cells, the header {len(header)}")
@@ -69,7 +69,7 @@ def _pad(cell: str, width: int, right: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns a terminal gives to `text`: two for wide letters, none for combining marks."""
+    """Return the terminal width of `text`: two for wide characters, 0 for combining marks."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text

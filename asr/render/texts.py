@@ -1,4 +1,4 @@
-"""The texts of a picture: their fonts, their sizes in inches, and the lines of words."""
+"""Text in pictures: fonts, sizes in inches, and positions of words."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from asr.results import Span
 
 DOTS: Final = 150  # per inch
 POINT: Final = 1 / 72  # inch
-LEADING: Final = 1.2  # from one label to the next, in sizes of their font
-FONT: Final = (4.5, 8.5)  # points, smallest and largest of a label
-LANES: Final = 3  # lines of words between the panels; where they need more, words are turned
+LEADING: Final = 1.2  # from one label to the next, in multiples of the font size
+FONT: Final = (4.5, 8.5)  # points, smallest and largest size of a label
+LANES: Final = 3  # most lines of words between the panels; if more are needed, words are rotated
 
-# Asked in this order, where installed, for what matplotlib's own font lacks.
+# Fallback fonts, in order, for characters that matplotlib's own font lacks.
 FALLBACK_FONTS: Final = (
     "Noto Sans",
     "Noto Sans CJK JP",
@@ -36,9 +36,9 @@ FALLBACK_FONTS: Final = (
 
 
 class Tier(NamedTuple):
-    """The words between the panels: where each stands, in seconds and in inches from below.
+    """The words between the panels and their positions, in seconds and in inches from below.
 
-    turned: written upwards. font: in points.
+    turned: whether words are written upwards. font: in points.
     """
 
     labels: list[Label]
@@ -49,7 +49,7 @@ class Tier(NamedTuple):
 
 
 def arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float) -> Tier:
-    """Find a place for each word: in lanes above each other, or turned where they are too many."""
+    """Place each word in one of several lanes, or rotated if there are too many words."""
     scale = width / duration  # inches per second
     font = FONT[1]
     labels = [Label(span.text, (span.start + span.end) / 2) for span in spans]
@@ -70,7 +70,7 @@ def arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float
 
 
 def text_widths(figure: Figure, texts: Iterable[str], font: float) -> list[float]:
-    """Return the widths of texts in inches, in a font of so many points."""
+    """Return the widths of texts in inches; font: size in points."""
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]  # matplotlib
     properties = FontProperties(family=fonts(), size=font)
     return [

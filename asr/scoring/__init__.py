@@ -1,1 +1,1 @@
-"""Measures: word and character errors, BLEU, and whether the attention is in good health."""
+"""Measures: word and character error rates, BLEU, and attention health."""

@@ -1,4 +1,4 @@
-"""BLEU and chrF of translations by sacrebleu, with their signatures; word BLEU without it."""
+"""BLEU and chrF by sacrebleu with their signatures; BLEU on words without sacrebleu."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from asr.errors import UserError
 from asr.render.tables import text_table
 
 LENGTHS: Final = (10, 20, 30, 40, 50)  # source words: the upper ends of the length buckets
-ORDER: Final = 4  # of the n-grams of corpus BLEU
+ORDER: Final = 4  # highest n-gram order of corpus BLEU
 
 
 class Bucket(NamedTuple):
-    """Sentences whose sources are about as long, and their corpus BLEU (see `Bleu`)."""
+    """Sentences with sources of similar length, and their corpus BLEU (see `Bleu`)."""
 
     name: str
     sentences: int
@@ -28,11 +28,11 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True)
 class Bleu:
-    """Corpus BLEU, 0 to 100, by two conventions.
+    """Corpus BLEU, 0 to 100, in two conventions.
 
-    `bleu` is the one to publish, with `signature`: cased, on plain text, tokenised by sacrebleu.
-    `lowercase` repeats older papers' figure: lower-cased and split at white space only, so it
-    is comparable only where both sides come tokenised.
+    `bleu` is the figure to publish, with `signature`: cased, on plain text, tokenised by sacrebleu.
+    `lowercase` is the figure of older papers: lower-cased and split at white space only, so it is
+    comparable only if both sides are tokenised.
     """
 
     bleu: float
@@ -40,7 +40,7 @@ class Bleu:
     lowercase: float
     lowercase_signature: str
     length_ratio: float  # hypothesis words / reference words, after tokenisation
-    by_length: tuple[Bucket, ...]  # words in the source; empty where no sources were given
+    by_length: tuple[Bucket, ...]  # words in the source; empty without sources
 
 
 def score(
@@ -52,20 +52,20 @@ def score(
 ) -> Bleu:
     """Score translations against their references (Papineni et al. 2002; Post 2018).
 
-    references: of each sentence one text, or several: any number, not the same for all.
-    Texts are detokenised and cased as people write them. With `sources`, BLEU is also given for
-    buckets of source length, which shows whether long sentences fall behind.
-    lengths: words, the upper ends of the buckets, rising; one more holds what is longer.
-    own: compute BLEU here, on words split at white space by both conventions, for where sacrebleu
-        is not installed. The lower-cased figure is the same; the cased one is another measure.
+    references: one or several texts for each sentence; the number may differ between sentences.
+    Texts are expected detokenised and cased. With `sources`, BLEU is also computed by source
+    length, which shows whether quality degrades on long sentences.
+    lengths: upper ends of the length buckets in words, ascending; a last bucket holds the rest.
+    own: compute BLEU without sacrebleu, on words split at white space in both conventions. The
+        lower-cased figure is the same; the cased figure is not comparable with sacrebleu's.
 
-    Raises UserError when the numbers of sentences differ, there are none, one has no reference,
-    or sacrebleu is missing and `own` is false.
+    Raises UserError if the numbers of sentences differ, there are no sentences, one has no
+    reference, or sacrebleu is missing and `own` is false.
     """
     for name, texts in (("hypotheses", hypotheses), ("sources", sources)):
         if texts is not None and len(texts) != len(references):
             raise UserError(
-                f"got {len(references)} references and {len(texts)} {name}; wanted as many"
+                f"got {len(references)} references and {len(texts)} {name}; the numbers must match"
             )
     if not references:
         raise UserError("nothing to score: got no sentences")
@@ -87,11 +87,11 @@ def score(
 
 
 def sentence_bleu(reference: str, hypothesis: str) -> float:
-    """BLEU of one sentence, 0 to 100, cased, on plain text: what training may ask of it.
+    """Return the BLEU of one sentence, 0 to 100, cased, on plain text, for use in training.
 
-    Orders that the hypothesis is too short for are left out, counts of 0 are smoothed.
+    N-gram orders longer than the hypothesis are left out; counts of 0 are smoothed.
 
-    Raises UserError when sacrebleu is missing.
+    Raises UserError if sacrebleu is missing.
     """
     found: float = _sentence_metric().sentence_score(hypothesis, [reference]).score
     return found
@@ -109,19 +109,19 @@ def has_sacrebleu() -> bool:
 def chrf(references: Sequence[Sequence[str]], hypotheses: Sequence[str]) -> tuple[float, str]:
     """Return corpus chrF2, 0 to 100, and its signature (Popović 2015).
 
-    references: of each sentence one or several. Raises UserError when sacrebleu is missing.
+    references: one or several per sentence. Raises UserError if sacrebleu is missing.
     """
     _metric()  # raises
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
-    streams: Any = _streams([tuple(each) for each in references])  # None where there are fewer
+    streams: Any = _streams([tuple(each) for each in references])  # None if a sentence has fewer
     found = metric.corpus_score(list(hypotheses), streams)
     return float(found.score), str(metric.get_signature())
 
 
 def report(result: Bleu) -> str:
-    """Return the result as text for people."""
+    """Return the result as readable text."""
     lines = [
         f"BLEU {result.bleu:.2f}  {result.signature}",
         f"BLEU {result.lowercase:.2f}  {result.lowercase_signature}",
@@ -134,7 +134,7 @@ def report(result: Bleu) -> str:
 
 
 def _streams(references: Sequence[tuple[str, ...]]) -> list[list[str | None]]:
-    """The n-th reference of every sentence, for each n; None where a sentence has fewer."""
+    """Return for each n the n-th reference of every sentence; None if a sentence has fewer."""
     return [list(each) for each in zip_longest(*references)]
 
 
@@ -161,8 +161,8 @@ def _by_length(
     return tuple(buckets)
 
 
-def _metrics() -> tuple[Any, Any]:  # a metric remembers its signature, so each call gets new ones
-    # force: no warning where a text looks tokenised; both conventions are given on purpose.
+def _metrics() -> tuple[Any, Any]:  # metrics store their signature, so each call makes new ones
+    # force: no warning if a text seems to be tokenised; both conventions are intended.
     return _metric(force=True), _metric(lowercase=True, tokenize="none", force=True)
 
 
@@ -180,7 +180,7 @@ def _metric(**options: Any) -> Any:
 
 
 class _Score(NamedTuple):
-    """What a metric finds, under sacrebleu's names."""
+    """Result of a metric, with sacrebleu's names."""
 
     score: float
     sys_len: int
@@ -194,14 +194,14 @@ class _WordBleu:
     lowercase: bool = False
 
     def get_signature(self) -> str:
-        """Name what the figure depends on."""
+        """Return the settings that the figure depends on."""
         case = "lc" if self.lowercase else "mixed"
         return f"case:{case}|eff:no|tok:none|smooth:exp|without sacrebleu"
 
     def corpus_score(
         self, hypotheses: Sequence[str], streams: Sequence[Sequence[str | None]]
     ) -> _Score:
-        """Score hypotheses against the n-th references of all, for each n (see `_streams`)."""
+        """Score hypotheses against reference streams (see `_streams`)."""
         matches, totals = [0] * ORDER, [0] * ORDER
         said_words = wanted_words = 0
         for text, *references in zip(hypotheses, *streams, strict=True):
@@ -223,7 +223,7 @@ class _WordBleu:
 
 
 def _bleu(matches: Sequence[int], totals: Sequence[int], said: int, wanted: int) -> float:
-    """BLEU, 0 to 100, from the counts of n-grams; the k-th zero count becomes 1/2ᵏ."""
+    """Return BLEU, 0 to 100, from n-gram counts; the k-th zero count becomes 1/2ᵏ."""
     if not all(totals) or not any(matches):
         return 0.0
     logs, zeros = 0.0, 0
@@ -240,9 +240,9 @@ def _own_metrics() -> tuple[Any, Any]:
 def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:
     """BLEU-k of one short phrase, 0 to 1: exp(min(0, 1 − r/h)) · Π_{n ≤ k} p_n^(1/2ⁿ).
 
-    r, h: words of reference and hypothesis; p_n: precision of n-grams; k: `order`, or what the
-    hypothesis has if less. Source: the sequence-to-sequence chapter of "Dive into Deep Learning"
-    (Zhang et al.). It weighs n-grams otherwise than corpus BLEU does: compare it with itself only.
+    r, h: number of words of reference and hypothesis; p_n: precision of n-grams; k: `order`, or h
+    if smaller. Source: the sequence-to-sequence chapter of "Dive into Deep Learning" (Zhang et
+    al.). The weights of the n-grams differ from corpus BLEU: the two are not comparable.
     """
     wanted, said = reference.split(), hypothesis.split()
     if not said:

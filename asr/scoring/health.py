@@ -1,7 +1,8 @@
-"""Attention health, measured from the weights alone, for any model.
+"""Attention health, computed from the attention weights of any model.
 
-Positions and jumps are counted in annotations. `SPEECH` has the thresholds for speech with one
-annotation every 80 ms, about one for a character; `TRANSLATION` those for weights between words.
+Positions and jumps are in annotations. The thresholds of `SPEECH` are for speech with one
+annotation every 80 ms, about one per character; those of `TRANSLATION` are for weights between
+words.
 """
 
 from __future__ import annotations
@@ -18,43 +19,47 @@ from torch import Tensor
 
 from asr.render.tables import text_table
 
-LONGEST_JUMP: Final = 12  # annotations one step may move ahead, a pause of one second
-WAVER: Final = 0.5  # annotations a position may move back before it counts as moving back
-GONE_BACK: Final = 4  # annotations behind the furthest point from which a step reads again
-UNCOVERED: Final = 0.1  # share of its fair part of the weight below which an annotation is unread
+LONGEST_JUMP: Final = 12  # annotations that one step may move ahead: a pause of one second
+WAVER: Final = 0.5  # annotations of backward movement that are tolerated
+GONE_BACK: Final = (
+    4  # annotations behind the furthest position from which a step counts as repeated
+)
+UNCOVERED: Final = (
+    0.1  # weight, as a share of the uniform weight, below which an annotation is unattended
+)
 
 FLAT: Final = 0.6  # normalised entropy above which attention may not have formed
-STUCK: Final = 0.3  # share of all weight at one end that is too much
-ORDERED: Final = 0.7  # share of steps, and correlation, below which there is no order
-TOO_MUCH: Final = 0.1  # share skipped or repeated that is too much
+STUCK: Final = 0.3  # highest share of the weight at one end
+ORDERED: Final = 0.7  # lowest share of ordered steps, and lowest correlation
+TOO_MUCH: Final = 0.1  # highest share of skipped annotations or repeated steps
 
 LENGTHS: Final = (62, 125, 188, 250, 375)  # annotations: 5, 10, 15, 20 and 30 seconds
 
 
 class Health(NamedTuple):
-    """Measures of one utterance's alignment, or their mean over utterances."""
+    """Measures of the alignment of one utterance, or their mean over utterances."""
 
     steps: float  # target steps U
-    annotations: float  # annotations T that may be attended
+    annotations: float  # annotations T that are not masked
     entropy: float  # mean over steps, divided by log T: 0 sharp, 1 flat
     peak: float  # mean of the largest weight of a step, 0 to 1
-    width: float  # annotations a step spreads over: exp of its entropy, 1 to T
+    width: float  # effective number of annotations per step: exp of the entropy, 1 to T
     diagonal: float  # share of steps whose expected position moves 0 to LONGEST_JUMP ahead
     monotone: float  # share of steps whose expected position does not move back
-    correlation: float  # of the expected position with the step, -1 to 1; 0 if nothing moves
-    travel: float  # share of the annotations between the least and the furthest expected position
+    correlation: float  # of the expected position with the step, -1 to 1; 0 if it is constant
+    travel: float  # range of the expected position as a share of the annotations
     drift: float  # mean distance from the straight diagonal as a share of T: < 0 behind, > 0 ahead
     first: float  # share of all weight on the first 2 % of annotations (at least one)
     last: float  # the same at the end
-    skipped: float  # share of the attended span in unread runs longer than LONGEST_JUMP
-    repeated: float  # share of steps that read again more than GONE_BACK annotations behind
+    skipped: float  # share of the attended span in unattended runs longer than LONGEST_JUMP
+    repeated: float  # share of steps more than GONE_BACK annotations behind the furthest position
 
 
-WORTH_SAYING: Final = 0.1  # share of the utterances from which a finding is one of the corpus
+WORTH_SAYING: Final = 0.1  # least share of utterances for a finding to count for the corpus
 
 
 class Finding(enum.Enum):
-    """What can be wrong with an alignment, in a few words."""
+    """The possible defects of an alignment."""
 
     UNFORMED = "not formed"
     STUCK_FIRST = "stuck at the beginning"
@@ -68,13 +73,13 @@ class Finding(enum.Enum):
 
 @dataclass(frozen=True)
 class Criteria:
-    """When the attention of a task is in good health, and how the task is described.
+    """Thresholds of good attention health for a task, and the words of its reports.
 
-    monotone: whether output and input have the same order. travel: least share of the annotations
-        that the mean position covers. drift: largest distance of the mean position from the
-        diagonal, a share of T. width: annotations a step spreads over, at most.
-    what: an alignment, in the plural. unit: of the groups by length. columns: measures to show.
-    advice: finding → what is wrong, and what to do about it.
+    monotone: whether output and input have the same order. travel: least range of the expected
+        position, a share of T. drift: largest mean distance of the expected position from the
+        diagonal, a share of T. width: largest effective number of annotations per step.
+    what: plural noun for alignments. unit: of the groups by length. columns: measures to show.
+    advice: finding → description and remedy.
     """
 
     monotone: bool
@@ -105,16 +110,16 @@ SPEECH: Final = Criteria(
         "loss, and check that the encoder's annotations differ between positions",
         Finding.STUCK_LAST: "attention stays at the end: check that padding is masked and lengths "
         "are right; then check that transcripts belong to their audio",
-        Finding.DISORDERED: "attention is sharp but jumps about: add location features, a diagonal "
-        "penalty, or a window around the previous alignment",
+        Finding.DISORDERED: "attention is sharp but not in order: add location features, a "
+        "diagonal penalty, or a window around the previous alignment",
         Finding.REPEATING: "attention goes back over annotations: use cumulative weights, search "
         "with CTC scores or a window, and cut long audio into segments",
         Finding.SKIPPING: "attention skips annotations: unless they are silence, train on longer "
         "utterances, search with CTC scores, and cut long audio into segments",
         Finding.DRIFTING: "attention runs ahead or falls behind: unless the audio has long "
         "silences, check that transcripts cover their audio, and cut long audio into segments",
-        Finding.BLURRED: "attention follows but is blurred: train longer, sharpen the softmax, or "
-        "add an entropy penalty",
+        Finding.BLURRED: "attention is in order but not sharp: train longer, sharpen the softmax, "
+        "or add an entropy penalty",
     },
 )  # fmt: skip
 TRANSLATION: Final = Criteria(
@@ -131,7 +136,7 @@ TRANSLATION: Final = Criteria(
         Finding.STUCK_FIRST: "attention stays on the first word: train longer or on more pairs; "
         "in very short sentences the encoder's states carry the whole sentence anyway",
         Finding.STUCK_LAST: "attention stays on the end of the sentence: train longer or on more "
-        "pairs; a fixed context always does, and very short sentences need no more",
+        "pairs; normal for a fixed context and for very short sentences",
         Finding.DRIFTING: "attention runs ahead or falls behind: check that targets translate all "
         "of their sources, and whether translations stop early",
         Finding.BLURRED: "attention spreads over too many words: train longer, sharpen the "
@@ -141,7 +146,7 @@ TRANSLATION: Final = Criteria(
 
 
 class Group(NamedTuple):
-    """Some utterances: the step-weighted mean of their measures, and who suffers from what."""
+    """A group of utterances: step-weighted mean of their measures, and frequency of findings."""
 
     name: str
     utterances: int
@@ -150,7 +155,7 @@ class Group(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """What `aggregate` found: all utterances, and the same by length."""
+    """Result of `aggregate`: all utterances, and groups by length."""
 
     total: Group
     by_length: tuple[Group, ...]
@@ -160,16 +165,18 @@ class Corpus(NamedTuple):
 def measure(weights: Tensor, length: int | None = None) -> Health:
     """Measure the alignment of one utterance.
 
-    `weights` (U, T), not negative, one row a step; of several heads pass the mean. With `length`,
-    annotations from there on are padding and are left out.
+    weights: (U, T), not negative, one row per step; for several heads, their mean.
+    length: annotations from this one on are padding and are left out.
 
-    Raises ValueError where there is no step, no annotation, or a weight that is no number.
+    Raises ValueError if there is no step or no annotation, or a weight is not finite.
     """
     if weights.dim() != 2 or 0 in weights[:, :length].shape:
         raise ValueError(f"weights are {tuple(weights.shape)}, length {length}; wanted (U, T)")
     weights = weights.detach()[:, :length].double().cpu()
     if not torch.isfinite(weights).all():
-        raise ValueError("weights hold infinities or NaN; look for an unmasked or empty softmax")
+        raise ValueError(
+            "weights contain infinities or NaN; check for an unmasked or empty softmax"
+        )
     weights = weights / weights.sum(1, keepdim=True).clamp(min=1e-12)
     steps, annotations = weights.shape
     entropy = -torch.xlogy(weights, weights).sum(1)  # (U,) nats
@@ -203,11 +210,11 @@ def measure_batch(weights: Tensor, steps: Tensor, lengths: Tensor) -> list[Healt
 
 
 def diagnose(health: Health, criteria: Criteria = SPEECH) -> tuple[Finding, ...]:
-    """Return what is wrong with an alignment, nothing if it is in good health.
+    """Return the findings of an alignment; empty if it is in good health.
 
-    Where the criteria are not monotone, as for translation, order and movement do not count.
+    If the criteria are not monotone, as for translation, order and movement do not count.
     """
-    ends = STUCK + 1 / health.annotations  # a few annotations leave each end a large part
+    ends = STUCK + 1 / health.annotations  # with few annotations, each end has a large share
     if health.first > ends:
         return (Finding.STUCK_FIRST,)
     if health.last > ends:
@@ -232,12 +239,12 @@ def aggregate(
     criteria: Criteria = SPEECH,
     sizes: Sequence[float] | None = None,
 ) -> Corpus:
-    """Average utterances, all and in groups of length.
+    """Average the measures of all utterances and of groups by length.
 
-    lengths: the upper ends of the groups. sizes: the length of each utterance; None takes its
-    number of annotations.
+    lengths: upper ends of the groups. sizes: length of each utterance; default: its number of
+    annotations.
 
-    Raises ValueError when there is no utterance, or not one size for each.
+    Raises ValueError if there is no utterance, or the number of sizes differs.
     """
     healths = list(healths)
     if not healths:
@@ -253,9 +260,9 @@ def aggregate(
 
 
 def verdict(group: Group, criteria: Criteria = SPEECH) -> str:
-    """Return in words how good the attention is, and what to do where it is not.
+    """Return a sentence on the attention health, with a remedy if it is not good.
 
-    A finding of less than `WORTH_SAYING` of the utterances does not count against the model.
+    A finding in a smaller share of the utterances than `WORTH_SAYING` does not count.
     """
     what = criteria.what if group.utterances > 1 else criteria.what.removesuffix("s")
     if not group.findings:
@@ -273,12 +280,12 @@ def verdict(group: Group, criteria: Criteria = SPEECH) -> str:
 
 
 def summary(health: Health, criteria: Criteria = SPEECH) -> str:
-    """Return the health of one alignment in a few words."""
+    """Return the findings of one alignment as a short text."""
     return ", ".join(finding.value for finding in diagnose(health, criteria)) or "good"
 
 
 def report(corpus: Corpus) -> str:
-    """Return verdict and measures as text for people."""
+    """Return verdict and measures as readable text."""
     total, by_length, criteria = corpus
     rows = [
         (name, utterances, *(getattr(mean, field) for field in criteria.columns))
@@ -302,7 +309,7 @@ def to_dict(corpus: Corpus) -> dict[str, Any]:
 
 
 def _share(holds: Tensor) -> float:
-    """Share of true values; 1 where there is none, as one step alone cannot be out of order."""
+    """Return the share of true values; 1 if there are none: a single step is always in order."""
     return float(holds.double().mean()) if len(holds) else 1.0
 
 
@@ -314,9 +321,9 @@ def _correlation(expected: Tensor) -> float:
 
 
 def _skipped(weights: Tensor) -> float:
-    """Share of the span between the outermost peaks that lies in long unread runs.
+    """Return the share of long unattended runs in the span between the outermost peaks.
 
-    Only runs count: sharp attention on slow speech leaves single annotations out all the time.
+    Short runs do not count: sharp attention on slow speech often skips single annotations.
     """
     steps, annotations = weights.shape
     peaks = weights.argmax(1)
@@ -327,7 +334,7 @@ def _skipped(weights: Tensor) -> float:
 
 
 def _repeated(expected: Tensor) -> float:
-    """Share of steps behind the furthest point so far; one stray step does not set that point."""
+    """Return the share of steps behind the furthest position so far, without single outliers."""
     if len(expected) < 3:
         return 0.0
     smooth = torch.cat((expected[:1], expected.unfold(0, 3, 1).median(1).values, expected[-1:]))

@@ -19,7 +19,7 @@ Symbols = Sequence[Hashable]
 class SequenceScores:
     """Means over all pairs of sequences, 0 to 1.
 
-    position_accuracy: PSA, the mean of `position_accuracy`. lcs_ratio: LCSR, that of `lcs_ratio`.
+    position_accuracy: PSA, mean of `position_accuracy`. lcs_ratio: LCSR, mean of `lcs_ratio`.
     exact: share of equal pairs. sequences: number of pairs.
     empty: share of pairs whose sides are both empty. Each counts as 1 in the three means; a
         convention that counts it as 0 lowers PSA and LCSR by this share.
@@ -57,7 +57,7 @@ def position_accuracy(reference: Symbols, hypothesis: Symbols) -> float:
 def lcs_ratio(reference: Symbols, hypothesis: Symbols) -> float:
     """Return the longest common subsequence as a share of the longer sequence, 0 to 1.
 
-    Two empty sequences score 1. Never below `position_accuracy`, whose matches are a common
+    Two empty sequences score 1. At least `position_accuracy`, whose matches are a common
     subsequence. Source: Melamed 1995, "Automatic evaluation and uniform filter cascades for
     inducing N-best translation lexicons".
     """
@@ -81,11 +81,12 @@ def lcs_length(one: Symbols, other: Symbols) -> int:
 def score(references: Sequence[Symbols], hypotheses: Sequence[Symbols]) -> SequenceScores:
     """Score hypotheses against their references; each pair has the same weight.
 
-    Raises UserError when the numbers of sequences differ or there are none.
+    Raises UserError if the numbers of sequences differ or there are none.
     """
     if len(references) != len(hypotheses):
         raise UserError(
-            f"got {len(references)} references and {len(hypotheses)} hypotheses; wanted as many"
+            f"got {len(references)} references and {len(hypotheses)} hypotheses; "
+            "the numbers must match"
         )
     if not references:
         raise UserError("nothing to score: got no sequences")

@@ -1,4 +1,4 @@
-"""Reference and hypothesis files, read and paired for scoring."""
+"""Reading and pairing of reference and hypothesis files for scoring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asr.errors import UserError
 from asr.scoring.words import Scored
 from asr.text.lines import read_entries, read_lines
 
-SHOWN = 3  # ids named in an error message before "…"
+SHOWN = 3  # ids listed in an error message before "…"
 
 
 class Line(NamedTuple):
@@ -25,11 +25,11 @@ class Line(NamedTuple):
 def read_transcripts(path: str | Path) -> list[Line]:
     """Read a transcript file, plain text or JSON lines.
 
-    A file ending in .jsonl holds one object a line: "text" and "id", or in place of the id a "path"
-    or "audio", whose file name without its ending is the id; "speaker" and "duration" (seconds) may
-    follow. Any other file holds one utterance a line; its id is its line number, from "1".
+    A .jsonl file has one object per line: "text" and "id", or instead of the id a "path" or
+    "audio", whose file name without ending is the id; "speaker" and "duration" (seconds) are
+    optional. Any other file has one utterance per line; its id is the line number, from "1".
 
-    Raises UserError when the file cannot be read, a line is not such an object, or an id is twice.
+    Raises UserError if the file cannot be read, a line is not such an object, or an id is repeated.
     """
     path = Path(path)
     if path.suffix.lower() != ".jsonl":
@@ -38,7 +38,7 @@ def read_transcripts(path: str | Path) -> list[Line]:
     seen: set[str] = set()
     for line in lines:
         if line.id in seen:
-            raise UserError(f"{path}: the id {line.id} stands there twice; ids must differ")
+            raise UserError(f"{path}: the id {line.id} occurs twice; ids must be unique")
         seen.add(line.id)
     return lines
 
@@ -46,9 +46,9 @@ def read_transcripts(path: str | Path) -> list[Line]:
 def pair_transcripts(reference: str | Path, hypothesis: str | Path) -> list[Scored]:
     """Read two transcript files and pair them: .jsonl by id, plain text by line.
 
-    Speaker and duration come from the reference, where it has them.
+    Speaker and duration are taken from the reference, if it has them.
 
-    Raises UserError when either cannot be read, or one has lines that the other lacks.
+    Raises UserError if a file cannot be read, or one has lines that the other lacks.
     """
     reference, hypothesis = Path(reference), Path(hypothesis)
     if (reference.suffix.lower() == ".jsonl") != (hypothesis.suffix.lower() == ".jsonl"):

@@ -11,7 +11,7 @@ import numpy as np
 from asr.errors import UserError
 from asr.render.tables import text_table
 
-LENGTHS: Final = (0, 5, 10, 20, 30, 50)  # words: the upper ends of the length buckets
+LENGTHS: Final = (0, 5, 10, 20, 30, 50)  # words, upper ends of the length buckets
 ENOUGH_SPEAKERS: Final = 10  # resampling fewer speakers makes the interval too narrow
 WORST: Final = 10  # default number of utterances kept and printed
 COVERAGE: Final = 95  # per cent of the bootstrap samples inside an interval
@@ -46,7 +46,7 @@ class ErrorCounts:
 
 
 class Scored(NamedTuple):
-    """One utterance to score; `duration` in seconds. Texts are compared as they are."""
+    """One utterance to score; `duration` in seconds. Texts are compared without normalisation."""
 
     id: str
     reference: str
@@ -56,7 +56,7 @@ class Scored(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Bootstrap interval that holds `COVERAGE` per cent of the resampled rates, as fractions."""
+    """Bootstrap interval of `COVERAGE` per cent of the resampled rates, as fractions."""
 
     low: float
     high: float
@@ -81,10 +81,12 @@ class Summary:
     resampled: str  # "speakers" or "utterances"
     perfect: int  # utterances without a word error
     by_length: tuple[Group, ...]  # words in the reference
-    by_speaker: tuple[Group, ...]  # highest WER first; empty where speakers are not known
-    by_rate: tuple[Group, ...]  # three speaking rates; empty where durations are not known
-    longest: tuple[str, float] | None  # id and ratio of the most overlong hypothesis, in characters
-    worst: tuple[Scored, ...]  # the `WORST` utterances with most word errors
+    by_speaker: tuple[Group, ...]  # highest WER first; empty if speakers are not known
+    by_rate: tuple[Group, ...]  # three speaking rates; empty if durations are not known
+    longest: (
+        tuple[str, float] | None
+    )  # id and length ratio (characters) of the longest hypothesis relative to its reference
+    worst: tuple[Scored, ...]  # the `WORST` utterances with the most word errors
 
     @property
     def wer(self) -> float:
@@ -122,11 +124,11 @@ def count_characters(reference: str, hypothesis: str) -> ErrorCounts:
 def summarize(items: Iterable[Scored], seed: int = 0, resamples: int = 1000) -> Summary:
     """Score a corpus, in total and by group; errors are summed before dividing.
 
-    The 95 % intervals come from a bootstrap (Bisani and Ney, ICASSP 2004). Errors of
-    one speaker are correlated, so speakers are resampled where every utterance names one and there
-    are at least `ENOUGH_SPEAKERS`; otherwise utterances are resampled.
+    The 95 % intervals are bootstrap intervals (Bisani and Ney, ICASSP 2004). Errors of one speaker
+    are correlated, so speakers are resampled if every utterance has one and there are at least
+    `ENOUGH_SPEAKERS`; otherwise utterances are resampled.
 
-    Raises UserError when there is nothing to score.
+    Raises UserError if there is nothing to score.
     """
     measured = [_measure(item) for item in items]
     if not measured:
@@ -151,7 +153,7 @@ def summarize(items: Iterable[Scored], seed: int = 0, resamples: int = 1000) -> 
 
 
 def worst(items: Iterable[Scored], count: int = WORST, width: int = 80) -> str:
-    """Align the utterances with most word errors: REF above HYP, errors marked S, D or I below.
+    """Show the utterances with the most word errors: REF, HYP, and the errors as S, D or I.
 
     Lines wrap near `width` columns. Utterances without errors are left out.
     """
@@ -235,7 +237,7 @@ def _total(name: str, measured: Sequence[_Measured]) -> Group:
 def _group(
     measured: Iterable[_Measured], name: Callable[[_Measured], str | None]
 ) -> tuple[Group, ...]:
-    """Total by name, in order of first occurrence; utterances without a name are left out."""
+    """Return totals by name, in order of first occurrence, without unnamed utterances."""
     members: dict[str, list[_Measured]] = {}
     for one in measured:
         key = name(one)
@@ -257,7 +259,7 @@ def _by_length(measured: Sequence[_Measured]) -> tuple[Group, ...]:
 
 
 def _by_rate(measured: Sequence[_Measured]) -> tuple[Group, ...]:
-    """Three groups of equal size by characters per second; none where there are too few."""
+    """Return three groups of equal size by characters per second; none if there are too few."""
     rates = {
         i: one.characters.reference / one.item.duration
         for i, one in enumerate(measured)
@@ -274,7 +276,7 @@ def _by_rate(measured: Sequence[_Measured]) -> tuple[Group, ...]:
 
 
 def _worst(measured: Iterable[_Measured]) -> list[_Measured]:
-    """The utterances with word errors, most errors first; ties by rate, then by id."""
+    """Return the utterances with word errors, most errors first; ties by rate, then by id."""
     wrong = [one for one in measured if one.words.errors]
     return sorted(wrong, key=lambda one: (-one.words.errors, -one.words.rate, one.item.id))
 
@@ -293,7 +295,7 @@ def _most_overlong(measured: Sequence[_Measured]) -> tuple[str, float] | None:
 
 
 def _bootstrap(units: Sequence[Group], seed: int, resamples: int) -> tuple[Interval, Interval]:
-    """Intervals of the word and character error rates over resamples of the units."""
+    """Return intervals of the word and character error rates over resamples of the units."""
     counts = np.array(
         [
             (g.words.errors, g.words.reference, g.characters.errors, g.characters.reference)
@@ -302,7 +304,7 @@ def _bootstrap(units: Sequence[Group], seed: int, resamples: int) -> tuple[Inter
     )
     generator = np.random.default_rng(seed)
     rates = np.empty((resamples, 2))
-    for row in rates:  # one resample at a time, as a corpus may be long
+    for row in rates:  # one resample at a time, to limit memory for long corpora
         drawn = generator.integers(0, len(units), len(units))
         times = np.bincount(drawn, minlength=len(units))
         word_errors, words, character_errors, characters = times @ counts

@@ -1,1 +1,1 @@
-"""Text: what a model spells with, and what a transcript looks like before it is scored."""
+"""Text: vocabularies, normalisation, sentences and files of lines."""

@@ -1,4 +1,4 @@
-"""Files of lines: UTF-8 text, plain or compressed, with the number of each line."""
+"""Reading of UTF-8 text files, plain or compressed, line by line with line numbers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def read_lines(source: str | Path | BinaryIO) -> Iterator[Line]:
 
     source: a path, decompressed if it ends in .gz or .xz; or an open binary stream.
 
-    Lines end at line feeds alone (a carriage return before one is dropped): a text may contain
+    Only line feeds end a line (a carriage return before one is dropped), so a text may contain
     U+2028. A byte order mark at the start is dropped.
 
     Raises:
-        UserError: the file cannot be read, or a line is not UTF-8; raised when its turn comes.
+        UserError: the file cannot be read, or a line is not UTF-8; raised when it is reached.
     """
     name = str(source if isinstance(source, str | Path) else getattr(source, "name", "the stream"))
     number = 0
@@ -51,9 +51,9 @@ def read_lines(source: str | Path | BinaryIO) -> Iterator[Line]:
 
 
 def read_entries(source: str | Path | BinaryIO, comment: str | None = None) -> Iterator[Line]:
-    """Read the lines that are not blank, without the white space around them.
+    """Read the lines that are not blank, stripped of white space.
 
-    comment: what a line begins with that does not count; None if there are no comments.
+    comment: prefix of lines to ignore; None if there are no comments.
 
     Raises:
         UserError: as `read_lines`.
@@ -66,7 +66,7 @@ def read_entries(source: str | Path | BinaryIO, comment: str | None = None) -> I
 
 def _opened(source: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
     if not isinstance(source, str | Path):
-        return nullcontext(source)  # whoever opened it closes it
+        return nullcontext(source)  # closed by the caller
     path = Path(source)
     opener = _OPENERS.get(path.suffix.lower())
     return (

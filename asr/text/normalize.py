@@ -15,7 +15,7 @@ _UNITS: Final = (
 # fmt: on
 _TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _SCALES: Final = ("", "thousand", "million", "billion", "trillion")
-_LONGEST_NUMBER: Final = 15  # digits the scales reach; longer ones (and telephones) digit by digit
+_LONGEST_NUMBER: Final = 15  # digits that the scales cover; longer numbers are spelt digit by digit
 _ORDINALS: Final = {
     "one": "first",
     "two": "second",
@@ -25,12 +25,12 @@ _ORDINALS: Final = {
     "nine": "ninth",
     "twelve": "twelfth",
 }
-_CURRENCIES: Final = {  # sign: one, several, one hundredth, several hundredths
+_CURRENCIES: Final = {  # sign: singular, plural, hundredth singular, hundredth plural
     "$": ("dollar", "dollars", "cent", "cents"),
     "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"),
 }
-_WITH_STOP: Final = {  # without their stop these are words, endings or initials: left alone
+_WITH_STOP: Final = {  # only with a full stop: without it they are words, endings or initials
     "prof": "professor",
     "st": "saint",
     "jr": "junior",
@@ -44,7 +44,7 @@ _WITH_OR_WITHOUT: Final = {
     "etc": "et cetera",
 }
 _SIGNS: Final = {"&": " and ", "%": " percent ", "@": " at ", "+": " plus ", "=": " equals "}
-# Letters that decomposition leaves whole, and the many apostrophes people type.
+# Letters that Unicode does not decompose, and variants of the apostrophe.
 _FOLDS: Final = str.maketrans(
     {
         "ß": "ss",
@@ -59,7 +59,7 @@ _FOLDS: Final = str.maketrans(
     }
     | dict.fromkeys("\u2018\u2019\u201b\u02bc\u02b9\u2032\u0060\u00b4\uff07", "'")
 )
-# The curly opening quote is no apostrophe, save where a word has lost its beginning.
+# The curly opening quote is an apostrophe only if the beginning of a word is elided.
 _OPENING_QUOTE: Final = re.compile("(?<!\\w)\u2018(?!(?:tis|twas|em|til|cause|bout)\\b)", re.I)
 
 _NUMBER: Final = r"\d+(?:,\d{3})*(?:\.\d+)?"
@@ -70,7 +70,7 @@ _ORDINAL: Final = re.compile(r"(\d+(?:,\d{3})*)(?:st|nd|rd|th)\b")
 _DECADE: Final = re.compile(r"\b(\d{3}0|\d0)'?s\b")
 _PLAIN: Final = re.compile(_NUMBER)
 _ABBREVIATION: Final = re.compile(rf"\b({'|'.join(_WITH_STOP)})\.")
-# 'word' in single quotes. Quotes around a phrase cannot be told from 'tis … dogs' and stay.
+# 'word' in single quotes. Quotes around a phrase are ambiguous ('tis … dogs') and are kept.
 _QUOTED_WORD: Final = re.compile(r"(?<![a-z'])'([a-z]+(?:'[a-z]+)*)'(?![a-z'])")
 
 
@@ -80,7 +80,7 @@ def normalize(text: str) -> str:
     Accents are folded; digits are spelt out (see `spell_number`, years and decades included);
     ``$5``, ``50%``, ``&`` and ``Mr.`` become words; an apostrophe stays inside or at the edge of a
     word ("it's", "'tis", "dogs'"), not around one; hyphens, dashes and all other signs become
-    spaces. Letters of other scripts are dropped. Normalizing twice changes nothing.
+    spaces. Letters of other scripts are dropped. The function is idempotent.
     """
     text = _fold(text)
     text = _ABBREVIATION.sub(lambda found: f" {_WITH_STOP[found[1]]} ", text)
@@ -99,9 +99,9 @@ def normalize(text: str) -> str:
 def spell_number(number: str) -> str:
     """Spell a number written in digits, as in "1,234.05".
 
-    That one is "one thousand two hundred thirty four point zero five": no "and", no hyphens. More
-    than 15 digits, or a leading zero as in "007", are read digit by digit. `number` is digits,
-    perhaps with commas at the thousands and one decimal point.
+    The result is "one thousand two hundred thirty four point zero five", without "and" and hyphens.
+    Numbers of more than 15 digits, or with a leading zero as in "007", are spelt digit by digit.
+    number: digits, optionally with commas at the thousands and a decimal point.
     """
     whole, point, fraction = number.replace(",", "").partition(".")
     words = _cardinal(whole)
@@ -109,12 +109,12 @@ def spell_number(number: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Lower case, ASCII where a letter has an ASCII base, one kind of apostrophe."""
-    if text.isascii():  # most of English: nothing to decompose
+    """Return the text in lower case, with ASCII base letters and plain apostrophes."""
+    if text.isascii():  # nothing to decompose
         return text.lower().translate(_FOLDS)
     text = _OPENING_QUOTE.sub(" ", text).translate(_FOLDS)  # before U+00B4 decomposes into a space
     text = unicodedata.normalize("NFKD", text).lower().translate(_FOLDS)
-    # Accents, and what has no width (soft hyphens, joiners), do not separate words.
+    # Accents and zero-width characters (soft hyphens, joiners) do not separate words.
     return "".join(c for c in text if unicodedata.category(c) not in ("Mn", "Cf"))
 
 
@@ -162,12 +162,12 @@ def _ordinal(digits: str) -> str:
 
 
 def _plural(words: str) -> str:
-    """The plural of a number's last word: "nineteen nineties", "twenties", "eighteen hundreds"."""
+    """Return the plural of a number: "nineteen nineties", "twenties", "eighteen hundreds"."""
     return words[:-1] + "ies" if words.endswith("y") else words + "s"
 
 
 def _year_or_number(number: str) -> str:
-    """Four bare digits from 1100 to 1999 and 2010 to 2099 are read as a year, in pairs."""
+    """Spell four digits from 1100 to 1999 and 2010 to 2099 as a year, in pairs."""
     is_year = len(number) == 4 and number.isdigit()
     if not (is_year and (1100 <= int(number) < 2000 or 2010 <= int(number) < 2100)):
         return spell_number(number)

@@ -1,7 +1,7 @@
-"""Subword regularisation: random segmentations, so that a model sees several for each word.
+"""Subword regularisation: random segmentations of words in training.
 
-sentencepiece samples, too, but its generator cannot be seeded the same in two processes; training
-resumed from a checkpoint would then see other subwords than uninterrupted training.
+sentencepiece also samples, but its generator cannot be seeded identically in two processes, so that
+a resumed run would differ from an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
-WORD_START: Final = "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's sign of the space before a word
+WORD_START: Final = (
+    "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's symbol of the space before a word
+)
 
 
 def merge_by_chance(
@@ -19,8 +21,8 @@ def merge_by_chance(
 ) -> list[str]:
     """Merge the characters of a word into pieces, the best merge first, skipping some at random.
 
-    scores: of each piece of the vocabulary; the merge with the highest score comes first, among
-        equals the leftmost. dropout: probability that a merge is skipped in a step.
+    scores: of the pieces of the vocabulary; the merge with the highest score is applied first, of
+        equal ones the leftmost. dropout: probability of skipping a merge in a step.
 
     Source: BPE-dropout, Provilkov et al. 2020, algorithm 1.
     """
@@ -43,7 +45,7 @@ def choose_by_chance(
     smoothing: float,
     random: Random,
 ) -> list[int]:
-    """Sample one of the segmentations of a text by their probabilities to the power `smoothing`.
+    """Sample a segmentation of a text, with probabilities raised to the power `smoothing`.
 
     score: log probability of a piece (nats).
 

@@ -19,8 +19,8 @@ _ABBREVIATIONS: Final = frozenset({"mr", "mrs", "ms", "dr", "prof", "st", "jr", 
 def split_sentences(text: str) -> list[str]:
     """Split a text into its sentences.
 
-    Before a lower-case letter only ! and ? end a sentence, and not in front of a closing quote;
-    the full stop of an abbreviation or an initial does not.
+    Before a lower-case letter only ! and ? end a sentence, except before a closing quote. The full
+    stop of an abbreviation or an initial does not end a sentence.
     """
     sentences, start = [], 0
     for match in _BOUNDARY.finditer(text):
@@ -31,7 +31,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _goes_on(before: str, match: re.Match[str]) -> bool:
-    """Whether a sentence continues after a possible end."""
+    """Return whether a sentence continues after a possible end."""
     if match["next"].islower() and (match["quote"] or match["mark"].strip(".…") == ""):
         return True
     if match["mark"] != ".":

@@ -1,7 +1,7 @@
-"""Vocabularies: the symbols that a model writes, and their ids.
+"""Vocabularies: the output symbols of a model and their ids.
 
-Every vocabulary begins with the same three symbols: ``<blank>`` (the blank of CTC, also padding),
-``<eos>`` (starts and ends a text) and ``<unk>``. Characters, words or subwords follow.
+Every vocabulary begins with the same three symbols: ``<blank>`` (CTC blank and padding), ``<eos>``
+(starts and ends a text) and ``<unk>``. Characters, words or subwords follow.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ EOS: Final = 1
 UNK: Final = 2
 SPECIALS: Final = ("<blank>", "<eos>", "<unk>")
 ENGLISH: Final = " 'abcdefghijklmnopqrstuvwxyz"
-# The text of an unknown character: one character, so that it counts as one character error.
+# Text of an unknown character: a single character, which counts as one character error.
 UNKNOWN_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
-BEST_SEGMENTATIONS: Final = 64  # of a text, from which a unigram model draws; l of Kudo 2018
+BEST_SEGMENTATIONS: Final = 64  # sampled from by a unigram model; l of Kudo 2018
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Vocabulary:
     """Immutable map between texts and ids; made with `characters`, `words`, `subwords` or
     `from_json`.
 
-    `inventory` holds every symbol in the order of its id, the three specials first.
-    `model` is a serialised sentencepiece model where the symbols are subwords, else None.
-    `spaced`: whether the symbols are words, separated by spaces in a text.
+    inventory: all symbols in the order of their ids, the three specials first.
+    model: the serialised sentencepiece model if the symbols are subwords, else None.
+    spaced: whether the symbols are words, separated by spaces in a text.
     """
 
     inventory: tuple[str, ...]
@@ -51,7 +51,7 @@ class Vocabulary:
                 f"vocabulary starts with {list(self.inventory[:3])}, wanted {list(SPECIALS)}"
             )
         if len(self.inventory) == len(SPECIALS):
-            raise UserError("vocabulary has no symbols besides the special ones; give it some text")
+            raise UserError("vocabulary has only the special symbols; give it some text")
         if len(set(self.inventory)) != len(self.inventory):
             raise UserError("vocabulary holds a symbol twice; each symbol must appear once")
         if self.kind == "characters" and any(len(s) != 1 for s in self.inventory[len(SPECIALS) :]):
@@ -61,18 +61,18 @@ class Vocabulary:
 
     @property
     def kind(self) -> str:
-        """What the symbols are: "characters", "words" or "subwords"."""
+        """The kind of the symbols: "characters", "words" or "subwords"."""
         if self.model is not None:
             return "subwords"
         return "words" if self.spaced else "characters"
 
     @classmethod
     def characters(cls, texts: Iterable[str] | None = None) -> Vocabulary:
-        """Vocabulary of the characters seen in `texts`, sorted; without texts, English.
+        """Make the vocabulary of the characters in `texts`, sorted; without texts, English.
 
         The English inventory is space, apostrophe and a to z: 31 ids with the specials.
 
-        Raises UserError when the texts hold no character at all.
+        Raises UserError if the texts have no characters.
         """
         if isinstance(texts, str):
             raise TypeError("texts must be several texts; for one text pass [text]")
@@ -81,9 +81,9 @@ class Vocabulary:
 
     @classmethod
     def words(cls, texts: Iterable[str], least: int = 2) -> Vocabulary:
-        """Vocabulary of the space-separated tokens seen at least `least` times, sorted.
+        """Make the vocabulary of tokens that occur at least `least` times, sorted.
 
-        Raises UserError when no token is seen so often.
+        Tokens are separated by spaces. Raises UserError if there are none.
         """
         if isinstance(texts, str):
             raise TypeError("texts must be several texts; for one text pass [text]")
@@ -93,12 +93,12 @@ class Vocabulary:
 
     @classmethod
     def subwords(cls, model: str | Path | bytes) -> Vocabulary:
-        """Vocabulary of the pieces of a sentencepiece model (a file, or its serialised bytes).
+        """Make the vocabulary of a sentencepiece model, a file or its serialised bytes.
 
-        Control and unknown pieces of the model are left out: the specials here replace them. With
-        sentencepiece's default training (<unk>, <s>, </s> first) ids agree with the model's own.
+        The special symbols replace control and unknown pieces of the model. With sentencepiece's
+        default training (<unk>, <s>, </s> first) the ids equal those of the model.
 
-        Raises UserError when there is no such file or it is not a sentencepiece model.
+        Raises UserError if the file does not exist or is not a sentencepiece model.
         """
         proto = model if isinstance(model, bytes) else _read(Path(model))
         processor = _load_sentencepiece(proto)
@@ -106,21 +106,21 @@ class Vocabulary:
         return cls(SPECIALS + tuple(pieces), proto)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of `text`, without <eos>; what the vocabulary lacks becomes UNK."""
+        """Return the ids of `text` without <eos>; unknown symbols become UNK."""
         if self.model is None:
             return [self._ids.get(each, UNK) for each in (text.split() if self.spaced else text)]
         return [self._from_piece.get(piece, UNK) for piece in self._sentencepiece.encode(text)]
 
     def sample(self, text: str, dropout: float, seed: int) -> list[int]:
-        """Return the ids of a random segmentation of `text` that depends on the seed alone.
+        """Return the ids of a random segmentation of `text` that depends only on the seed.
 
-        dropout: of byte-pair merges, the share skipped at random; of a unigram model, the exponent
-            (α) of the probabilities of its 64 best segmentations; 0 gives the result of `encode`.
+        dropout: for byte pairs, the share of merges to skip; for a unigram model, the exponent (α)
+            of the probabilities of the 64 best segmentations; 0 gives the result of `encode`.
 
-        Raises ValueError where the symbols are not subwords.
+        Raises ValueError if the symbols are not subwords.
         """
         if self.model is None:
-            raise ValueError(f"a vocabulary of {self.kind} has one way to cut a text")
+            raise ValueError(f"a vocabulary of {self.kind} has only one segmentation")
         if not dropout:
             return self.encode(text)
         random = Random(seed)
@@ -135,12 +135,12 @@ class Vocabulary:
         return [i for at, i in enumerate(ids) if i != UNK or ids[at - 1 : at] != [UNK]]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of `ids`; BLANK and EOS are dropped wherever they stand.
+        """Return the text of `ids`; BLANK and EOS are dropped.
 
-        Unknowns read as U+FFFD among characters, as <unk> among words, and as sentencepiece's own
-        mark among subwords.
+        UNK becomes U+FFFD for characters, <unk> for words, and sentencepiece's own symbol for
+        subwords.
 
-        Raises IndexError when an id lies outside the vocabulary.
+        Raises IndexError if an id is not in the vocabulary.
         """
         kept = [i for i in self._checked(ids) if i not in (BLANK, EOS)]
         if self.spaced:
@@ -152,9 +152,9 @@ class Vocabulary:
         return str(self._sentencepiece.decode(pieces))
 
     def symbols(self, ids: Iterable[int]) -> list[str]:
-        """Return one symbol for each id, specials included, for pictures and timings.
+        """Return the symbol of each id, specials included, for pictures and times.
 
-        Raises IndexError when an id lies outside the vocabulary.
+        Raises IndexError if an id is not in the vocabulary.
         """
         return [self.inventory[i] for i in self._checked(ids)]
 
@@ -162,7 +162,7 @@ class Vocabulary:
         return len(self.inventory)
 
     def to_json(self) -> str:
-        """Return the whole vocabulary as JSON; a subword model travels inside, as base64."""
+        """Return the vocabulary as JSON; a subword model is included as base64."""
         content: dict[str, Any]
         if self.model is None:
             content = {"kind": self.kind, "symbols": list(self.inventory)}
@@ -173,9 +173,9 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str) -> Vocabulary:
-        """Build the vocabulary that `to_json` wrote.
+        """Restore a vocabulary from the result of `to_json`.
 
-        Raises UserError when `text` is not such a vocabulary.
+        Raises UserError if `text` is not a vocabulary.
         """
         try:
             content = json.loads(text)
@@ -201,7 +201,7 @@ class Vocabulary:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        first = len(SPECIALS)  # the text "<eos>" must never become the id of the end
+        first = len(SPECIALS)  # the text "<eos>" must not be encoded as EOS
         return {symbol: first + i for i, symbol in enumerate(self.inventory[first:])}
 
     @cached_property
@@ -219,11 +219,11 @@ class Vocabulary:
 
     @cached_property
     def _merges(self) -> dict[str, float] | None:
-        """Score of each piece that merges make; None for a unigram model, which has no merges."""
+        """Score of each merged piece; None for a unigram model, which has no merges."""
         processor = self._sentencepiece
         try:
             processor.nbest_encode("", nbest_size=1)
-        except RuntimeError:  # byte pairs have no best list
+        except RuntimeError:  # not supported for byte pairs
             names = ((processor.id_to_piece(i), processor.get_score(i)) for i in self._pieces)
             return {name: score for name, score in names if len(name) > 1}
         return None
@@ -237,10 +237,10 @@ class Vocabulary:
 
 
 def of_both_sides(path: Path, contents: Mapping[str, str]) -> tuple[Vocabulary, Vocabulary]:
-    """Make the vocabularies of source and target of a translation model.
+    """Make the source and target vocabularies of a translation model.
 
-    path: its folder. contents: file stem → JSON, as `asr.models.folder.read_folder` gives them.
-    Raises UserError when one is missing or broken.
+    path: its folder. contents: file stem → JSON, as returned by `asr.models.folder.read_folder`.
+    Raises UserError if one is missing or invalid.
     """
     if missing := {"source", "target"} - set(contents):
         raise UserError(f"{path}: a translation model without {min(missing)}.json")
@@ -248,7 +248,7 @@ def of_both_sides(path: Path, contents: Mapping[str, str]) -> tuple[Vocabulary, 
 
 
 def _ordinary_pieces(processor: Any) -> list[int]:
-    """Ids, in the sentencepiece model, of the pieces that stand for text."""
+    """Return the ids, in the sentencepiece model, of the pieces of text."""
     return [
         i
         for i in range(processor.get_piece_size())
@@ -264,7 +264,7 @@ def _load_sentencepiece(proto: bytes) -> Any:
             "subword vocabularies need sentencepiece; install it: pip install '.[translation]'"
         ) from None
     try:
-        if not proto:  # sentencepiece takes nothing for a model and fails later
+        if not proto:  # sentencepiece accepts empty bytes and fails later
             raise ValueError
         return SentencePieceProcessor(model_proto=proto)
     except (RuntimeError, ValueError):

@@ -1,16 +1,16 @@
-"""What more hours of speech are worth: one small model, trained on more and more.
+"""Measure the effect of the amount of training speech on the error rate of a small model.
 
     python recipes/ablations/hours.py RUNS --data FOLDER [--hours 1 3 6 all synthetic] [--seeds 1]
 
-trains hours.toml once for each amount and seed, all for the same number of steps, each in a folder
-of its own in RUNS; writes utterances of readers who were not chosen on down, greedily and by the
-default search with the package's language model; and writes RUNS/hours.md and RUNS/hours.png.
-Utterances come in an order drawn once, so that what is more holds what is less. Runs that are
-finished are not trained again, one that was stopped is begun anew.
+trains hours.toml once for each amount and seed, always for the same number of steps, each in a
+separate folder in RUNS; transcribes utterances of held-out speakers, greedily and by the default
+search with the package's language model; and writes RUNS/hours.md and RUNS/hours.png. The order of
+utterances is drawn once, so that larger amounts contain the smaller ones. Finished runs are not
+trained again; interrupted runs are restarted.
 
-"3+self" is self-training: to 3 hours with their texts comes all the rest of the real speech without
-its own. What the model of these 3 hours makes of it by the default search is taken for its text,
-where that model is surest (`asr.corpora.pseudo_labels`).
+"3+self" is self-training: 3 hours are used with their transcripts, the rest of the real speech
+without. The model trained on the 3 hours transcribes the rest by the default search, and the
+transcripts with the highest confidence are used as targets (`asr.corpora.pseudo_labels`).
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from asr.training.journal import tell
 
 CONFIG = Path(__file__).with_name("hours.toml")
 REPORT = Path(__file__).parents[1] / "librispeech" / "dev-report.txt"
-ALL, SYNTHETIC = "all", "synthetic"  # all real speech, and with it the synthetic corpora
-SELF = "+self"  # after a number of hours: the rest of the real speech, with the model's own texts
-KEPT = 0.5  # share of these texts that is trained on
-ORDER = 0  # the seed of the order of utterances: of no run
-Corpora = Sequence[Sequence[Utterance]]  # of config.data.train, one after another
+ALL, SYNTHETIC = "all", "synthetic"  # all real speech, without and with the synthetic corpora
+SELF = "+self"  # suffix: with pseudo-labels for the rest of the real speech
+KEPT = 0.5  # share of the pseudo-labels to train on
+ORDER = 0  # seed of the order of utterances, the same for all runs
+Corpora = Sequence[Sequence[Utterance]]  # one for each of config.data.train
 
 GREEDY = DecodingOptions(beam=1)
 SEARCH = DecodingOptions()
 
 
 class Scores(NamedTuple):
-    """Errors in per cent: by greedy search, and by the default one with its language model.
+    """Error rates in per cent, of greedy search and of the default search with language model.
 
-    hours: of different speech. seconds: of CPU, data to model folder.
+    hours: of distinct speech. seconds: CPU time of a run.
     """
 
     hours: float
@@ -69,10 +69,10 @@ class Scores(NamedTuple):
 
 
 def amount(text: str) -> str:
-    """Return an amount of speech as it was asked for.
+    """Check and return an amount of speech.
 
-    Raises ValueError when it is neither a number of hours above 0, which SELF may follow, nor one
-    of the two names.
+    Raises ValueError if it is neither a number of hours above 0, optionally with the suffix SELF,
+    nor one of the two names.
     """
     if text not in (ALL, SYNTHETIC) and not 0 < float(text.removesuffix(SELF)) < math.inf:
         raise ValueError(text)
@@ -80,28 +80,28 @@ def amount(text: str) -> str:
 
 
 def load(overrides: Sequence[str]) -> SpeechConfig:
-    """Return the recipe with settings changed; raises UserError when it cannot have them."""
+    """Return the config with changed settings; raises UserError if they are invalid."""
     config = load_config(CONFIG, overrides)
     assert isinstance(config, SpeechConfig)
     return config
 
 
 def is_synthetic(corpus: ManifestSettings) -> bool:
-    """Return whether a corpus lies in a folder of synthetic speech."""
+    """Return whether a corpus is in a folder of synthetic speech."""
     return SYNTHETIC in Path(corpus.manifest).parts
 
 
 def first_hours(corpora: Corpora, hours: float) -> list[list[Utterance]]:
-    """Return of each corpus what lies in so many hours of all, taken in an order drawn once.
+    """Return the first `hours` of all corpora in an order drawn once, split by corpus.
 
-    Raises UserError when there is less than that.
+    Raises UserError if there is less speech.
     """
     pairs = [(number, each) for number, corpus in enumerate(corpora) for each in corpus]
     order = np.random.default_rng(ORDER).permutation(len(pairs))
     shuffled = [pairs[place] for place in order]
     ends = list(accumulate(each.duration for _, each in shuffled))
     if ends[-1] < hours * 3600:
-        raise UserError(f"{hours:g} hours of speech asked for, there are {ends[-1] / 3600:.2f}")
+        raise UserError(f"wanted {hours:g} hours of speech, got {ends[-1] / 3600:.2f}")
     count = sum(end <= hours * 3600 for end in ends)
     kept: list[list[Utterance]] = [[] for _ in corpora]
     for number, utterance in shuffled[:count]:
@@ -110,9 +110,9 @@ def first_hours(corpora: Corpora, hours: float) -> list[list[Utterance]]:
 
 
 def read_corpora(data: Path, config: SpeechConfig, synthetic: bool) -> list[list[Utterance]]:
-    """Read what of each corpus is short enough; of synthetic ones nothing unless asked for.
+    """Read the utterances that are short enough; synthetic corpora only if `synthetic`.
 
-    Raises UserError when a manifest cannot be read.
+    Raises UserError if a manifest cannot be read.
     """
     corpora: list[list[Utterance]] = []
     for corpus in config.data.train:
@@ -123,9 +123,9 @@ def read_corpora(data: Path, config: SpeechConfig, synthetic: bool) -> list[list
 
 
 def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[str, float]:
-    """Write a manifest of each corpus into a folder, those that are empty left out.
+    """Write a manifest of each corpus that is not empty into a folder.
 
-    Returns what of the recipe it changes, as for `asr train --set`, and the hours of speech.
+    Returns the override of the config, as for `asr train --set`, and the hours of speech.
     """
     entries = []
     for number, (corpus, kept) in enumerate(zip(config.data.train, corpora, strict=True)):
@@ -139,13 +139,13 @@ def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[st
 
 
 def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Utterance]]:
-    """Return the utterances whose texts a model is surest of, with these texts.
+    """Return the utterances with the most confident transcripts, with these transcripts.
 
-    file: holds what the model says of all of them, or is now written.
+    file: holds the transcripts of all utterances; written if it does not exist.
     """
     pairs = [(number, each) for number, corpus in enumerate(corpora) for each in corpus]
     if not file.exists():
-        tell(f"{file}: {len(pairs)} utterances are transcribed")
+        tell(f"{file}: transcribing {len(pairs)} utterances")
         heard = hear([utterance for _, utterance in pairs])
         segments = write_down(with_words(teacher), heard.pieces, SEARCH)
         found = [[getattr(each, name) for name in Label._fields] for each in segments]
@@ -160,20 +160,20 @@ def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Ut
 
 
 def with_words(model: Path) -> LoadedModel:
-    """Load a model, with the language model of the package."""
+    """Load a model with the language model of the package."""
     return replace(LoadedModel.load(model), language_model_file=SHIPPED / LANGUAGE_MODEL)
 
 
 def read_report(data: Path, config: SpeechConfig, every: int) -> Spoken:
-    """Read every so many-th utterance of `REPORT`; raises UserError when it cannot be read."""
+    """Read every `every`-th utterance of `REPORT`; raises UserError if it cannot be read."""
     return hear(select(read_manifest(data / config.data.dev), REPORT)[::every])
 
 
 def chosen(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> Corpora:
-    """Return of each corpus what an amount of speech holds, its texts as they are to be learnt.
+    """Return the training utterances of an amount of speech, by corpus.
 
-    Raises UserError when a manifest cannot be read, there is less speech than that, or the teacher
-    of SELF cannot be trained.
+    Raises UserError if a manifest cannot be read, there is less speech, or the teacher of SELF
+    cannot be trained.
     """
     corpora = read_corpora(given.data, load(given.overrides), asked == SYNTHETIC)
     if asked in (ALL, SYNTHETIC):
@@ -187,16 +187,16 @@ def chosen(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> 
         [each for each in corpus if each.id not in known]
         for corpus, known in zip(corpora, ids, strict=True)
     ]
-    scores(given, report, few, seed)  # trains the teacher, if need be
+    scores(given, report, few, seed)  # trains the teacher if necessary
     texts = given.runs / "parts" / f"{asked}-{seed}.json"
     own = pseudo_labelled(texts, rest, given.runs / f"{few}-{seed}" / "model")
     return [[*with_text, *without] for with_text, without in zip(labelled, own, strict=True)]
 
 
 def scores(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> Scores:
-    """Return the figures of an amount of speech and a seed, trained if that is not done.
+    """Return the scores of an amount of speech and a seed; the model is trained if necessary.
 
-    Raises UserError when the run cannot be made.
+    Raises UserError if training fails.
     """
     config = load(given.overrides)
     part = given.runs / "parts" / (f"{asked}-{seed}" if asked.endswith(SELF) else asked)
@@ -211,9 +211,9 @@ def scores(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> 
 def score(
     folder: Path, data: Path, hours: float, overrides: list[str], report: Spoken
 ) -> dict[str, float]:
-    """Train one run and score its model.
+    """Train and score one model.
 
-    Raises UserError when the run cannot be made.
+    Raises UserError if training fails.
     """
     seconds = train(CONFIG, folder, data, overrides)
     loaded = with_words(folder / "model")
@@ -225,7 +225,7 @@ def score(
 
 
 def table(rows: Mapping[str, Sequence[Scores]]) -> str:
-    """Return all figures in Markdown, a row for each amount of speech."""
+    """Return all scores in Markdown, one row per amount of speech."""
     digits = {"hours": 2, "seconds": 0}
     searched = ("CER %, search", "WER %, search")
     return markdown_table(
@@ -239,19 +239,19 @@ def table(rows: Mapping[str, Sequence[Scores]]) -> str:
 
 
 def picture(path: Path, rows: Mapping[str, Sequence[Scores]]) -> None:
-    """Draw the errors of every seed."""
+    """Draw the error rates of every seed."""
     titles = {"CER, %, greedy": "cer", "WER, %, search": "search_wer"}
     draw(path, panels(titles, rows))
 
 
 def main() -> None:
-    """Read the arguments, train what is not trained yet, and write the table and the picture."""
-    parser = argparse.ArgumentParser(description="What more hours of speech are worth.")
-    parser.add_argument("runs", type=Path, help="a folder for the runs, the table and the picture")
-    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
+    """Read the arguments, train missing models, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description="Measure the effect of more training speech.")
+    parser.add_argument("runs", type=Path, help="folder for the runs, the table and the picture")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
     parser.add_argument("--hours", nargs="+", type=amount, default=["1", "3", "6", ALL, SYNTHETIC])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
-    parser.add_argument("--every", type=int, default=4, help="score every so many-th utterance")
+    parser.add_argument("--every", type=int, default=4, help="score every N-th utterance")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     given = parser.parse_args()
     report = read_report(given.data, load(given.overrides), given.every)

@@ -3,10 +3,10 @@
     python recipes/ablations/kinds.py recipes/fra_eng/words.toml RUNS \\
         --kinds additive general fixed --cells gru lstm
 
-trains the config once for each kind, cell and seed, each in a folder of its own in RUNS,
-translates the config's dev sentences, and writes RUNS/kinds.md and RUNS/kinds.png. --changes
-makes each of these models otherwise as well: paths of the decoder cut (see paths.py), another
-normaliser, another place of the query. Runs that are finished are not trained again.
+trains the config once for each kind, cell and seed, each in a separate folder in RUNS, translates
+the dev sentences of the config, and writes RUNS/kinds.md and RUNS/kinds.png. --changes also trains
+variants of each model: without some paths of the decoder (see paths.py), with another normaliser,
+or with another query. Finished runs are not trained again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from asr.training.tasks.translation_data import TranslationData
 
 RESULT = "result.json"  # in the folder of a run
 
-# name → what it sets in a config
+# name → overrides of the config
 CHANGES: dict[str, dict[str, Any]] = {
     cut: {f"model.decoder.{name}": value for name, value in settings.items()}
     for cut, settings in CUTS.items()
@@ -64,7 +64,7 @@ class Variant(NamedTuple):
     change: str
 
     def overrides(self) -> list[str]:
-        """Return what it changes in a config, as for `asr train --set`."""
+        """Return the overrides of the config, as for `asr train --set`."""
         return [
             f'model.attention.kind="{self.kind}"',
             f'model.decoder.cell="{self.cell}"',
@@ -76,7 +76,7 @@ class Variant(NamedTuple):
 
 
 class Dev(NamedTuple):
-    """The sentences to score on, all translations of each, and whether they are bare tokens."""
+    """The dev sentences, all references of each, and whether they are tokenised."""
 
     sources: list[str]
     references: list[tuple[str, ...]]
@@ -84,7 +84,7 @@ class Dev(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What one run came to. by_length: [source words, BLEU] of each bucket."""
+    """Results of one run. by_length: [source words, BLEU] of each bucket."""
 
     bleu: float
     by_length: list[tuple[str, float]]
@@ -96,11 +96,11 @@ class Figures(NamedTuple):
 def read_dev(config_file: Path, data: Path | None, overrides: Sequence[str]) -> Dev:
     """Read the dev sentences of a config.
 
-    Raises UserError when the config is not one of translation, or its data cannot be used.
+    Raises UserError if it is not a translation config or its data cannot be used.
     """
     config = load_config(config_file, overrides)
     if not isinstance(config, TranslationConfig):
-        raise UserError(f'{config_file}: is for {config.task}; wanted task = "translation"')
+        raise UserError(f'{config_file}: got task = "{config.task}", wanted "translation"')
     read = TranslationData(config, data or config_file.parent, config_file.parent)
     tokens = read.by_words or config.data.tokenised
     return Dev([each.source for each in read.dev], [each.references for each in read.dev], tokens)
@@ -109,9 +109,9 @@ def read_dev(config_file: Path, data: Path | None, overrides: Sequence[str]) -> 
 def measure(
     config: Path, folder: Path, data: Path | None, overrides: list[str], dev: Dev, beam: int
 ) -> Figures:
-    """Train and score one run, unless its folder holds what it came to.
+    """Train and score one model, unless its folder holds the results.
 
-    Raises UserError when that is of a run with other settings, or the run cannot be made.
+    Raises UserError if the folder holds a run with other settings, or training fails.
     """
     asked = [config.name, *overrides, f"beam={beam}"]
 
@@ -134,19 +134,19 @@ def measure(
 
 
 def bleu(dev: Dev, texts: Sequence[str]) -> float:
-    """Return BLEU of all sentences, by the convention that suits their form."""
+    """Return BLEU of all sentences, in the convention for their form."""
     found = score(dev.references, texts)
     return found.lowercase if dev.tokens else found.bleu
 
 
 def by_length(dev: Dev, texts: Sequence[str]) -> list[tuple[str, float]]:
-    """Return the name and BLEU of each bucket of source length that has a sentence in it."""
+    """Return the name and BLEU of each bucket of source length that is not empty."""
     buckets = score(dev.references, texts, dev.sources).by_length
     return [(each.name, each.lowercase if dev.tokens else each.bleu) for each in buckets]
 
 
 def tables(results: dict[Variant, list[Figures]]) -> str:
-    """Return a table of all figures and one of BLEU by length, both in Markdown."""
+    """Return a table of all results and one of BLEU by length, in Markdown."""
     whole, lengths = [], []
     for variant, seeds in results.items():
         figures = [
@@ -162,14 +162,14 @@ def tables(results: dict[Variant, list[Figures]]) -> str:
     return "\n\n".join(
         (
             markdown_table((*shared, "BLEU", *timed, "parameters"), whole),
-            "BLEU by the words of the source:",
+            "BLEU by source length in words:",
             markdown_table((*shared, *names), lengths),
         )
     )
 
 
 def picture(path: Path, results: dict[Variant, list[Figures]]) -> None:
-    """Draw BLEU and both times of every seed."""
+    """Draw the BLEU and both times of every seed."""
     titles = {
         "BLEU": "bleu",
         "training, CPU-seconds": "training",
@@ -179,11 +179,13 @@ def picture(path: Path, results: dict[Variant, list[Figures]]) -> None:
 
 
 def main() -> None:
-    """Read the arguments, train what is not trained yet, and write the tables and the picture."""
-    parser = argparse.ArgumentParser(description="Attention kinds and cells on translation.")
-    parser.add_argument("config", type=Path, help="the TOML that all runs start from")
-    parser.add_argument("runs", type=Path, help="a folder for the runs, the table and the picture")
-    parser.add_argument("--data", type=Path, help="the folder that the config's paths start from")
+    """Read the arguments, train missing models, and write the tables and the picture."""
+    parser = argparse.ArgumentParser(
+        description="Compare attention kinds and cells on translation."
+    )
+    parser.add_argument("config", type=Path, help="config that all runs share")
+    parser.add_argument("runs", type=Path, help="folder for the runs, the table and the picture")
+    parser.add_argument("--data", type=Path, help="folder of the data")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["additive", "fixed"])
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=list(CELLS))
     parser.add_argument("--changes", nargs="+", choices=CHANGES, default=["full"])

@@ -1,9 +1,9 @@
-"""Cut the paths of information in an encoder-decoder, and see on toys what each is worth.
+"""Ablate the information paths of an encoder-decoder on toy tasks.
 
     python recipes/ablations/paths.py RUNS [--toys primes reverse copy sort] [--seeds 1 2 3]
 
-trains every cut on every toy with every seed, each in a folder of its own in RUNS, and writes
-RUNS/paths.md and RUNS/paths.png. Runs that are finished are not trained again.
+trains every ablation on every toy task with every seed, each in a separate folder in RUNS, and
+writes RUNS/paths.md and RUNS/paths.png. Finished runs are not trained again.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from asr.training.loop import Losses, Validation, train
 from asr.training.losses.sequences import sequence_loss, shift
 from asr.training.tasks.translation_data import Example, TextBatch
 
-Figures = dict[str, Any]  # a line of metrics.jsonl, of the kind "dev"
-Results = dict[tuple[str, str], list[list[Figures]]]  # toy and cut → of each seed, each validation
+Figures = dict[str, Any]  # a line of metrics.jsonl of kind "dev"
+Results = dict[tuple[str, str], list[list[Figures]]]  # (toy, cut) → validations of each seed
 
-# What each cut changes in the decoder.
+# Settings of the decoder that each cut changes.
 NO_STATE = {"initial": "zero"}
 BARE_READOUT = {"readout_token": False, "readout_context": False}
 NO_TOKEN = {"token_to_cell": False}
@@ -82,13 +82,13 @@ LOSS = LossSettings(label_smoothing=0.0)
 
 
 class ToyTask:
-    """All that the training loop asks of a toy; see `asr.training.loop.Task`."""
+    """A toy task for the training loop; see `asr.training.loop.Task`."""
 
     unit = "target_tokens"
 
     def __init__(self, toy: str, cut: str, seed: int, sizes: Sizes) -> None:
-        """Make the data and the model, both of which follow from the seed."""
-        self.start = 0.0  # CPU-seconds of this process, less those of tests
+        """Make the data and the model; both depend only on the seed."""
+        self.start = 0.0  # CPU-seconds of this process, without those of tests
         self.seed = seed
         self.data = make_data(toy, seed, sizes)
         self.settings = replace(MODEL, decoder=replace(MODEL.decoder, **CUTS[cut]))
@@ -99,8 +99,8 @@ class ToyTask:
         """Start from the random weights."""
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch: lists of like length, in random order."""
-        self.start = self.start or time.process_time()  # by now the loop has imported all it needs
+        """Return the batches of an epoch: lists of similar length, in random order."""
+        self.start = self.start or time.process_time()  # after the imports of the loop
         lengths = [example.length for example in self.data.train]
         random = np.random.default_rng((self.seed, epoch))
         return plan_batches(lengths, float("inf"), BATCH, random)
@@ -122,7 +122,7 @@ class ToyTask:
         return Losses(total, parts, float(batch.token_lengths.sum() + len(batch.tokens)))
 
     def validate(self, step: int, folder: Path) -> Validation:
-        """Write the test's lists greedily, those of trained lengths and those beyond."""
+        """Decode the test lists greedily: those of the trained lengths and longer ones."""
         now = time.process_time()
         metrics = {"cpu_seconds": now - self.start} | self._test(self.data.test)
         metrics |= {f"beyond_{name}": value for name, value in self._test(self.data.beyond).items()}
@@ -130,7 +130,7 @@ class ToyTask:
         return Validation(-metrics["geometric_mean"], metrics, "")
 
     def save(self, folder: Path) -> None:
-        """Write a model folder, which `asr translate -m FOLDER "3 5 7 9"` takes."""
+        """Write a model folder for `asr translate -m FOLDER "3 5 7 9"`."""
         vocabulary = VOCABULARY.to_json()
         save_folder(
             folder,
@@ -146,7 +146,7 @@ class ToyTask:
         padded = map(torch.from_numpy, pad_tokens([each.source for each in examples]))
         memory = decoder.prepare(self.model.encoder(*padded))
         limits = most_target_tokens(memory.mask.sum(1)).cpu().numpy()
-        # No guard against repetition: what is scored is the decoder alone.
+        # Without the repetition guard, so that the decoder alone is scored.
         found = greedy(TorchDecoder(decoder, memory), limits, guard=None)
         result = score([each.target for each in examples], [list(each.tokens) for each in found])
         return {
@@ -159,11 +159,11 @@ class ToyTask:
 
 
 def run(folder: Path, toy: str, cut: str, seed: int, sizes: Sizes, steps: int) -> list[Figures]:
-    """Train one model, unless its folder shows that it is trained; return what was found of it.
+    """Train one model unless its folder holds a finished run; return its validations.
 
-    The test is taken half-way, before the rate falls, and at the end.
+    Validation runs half-way, before the learning rate decays, and at the end.
 
-    Raises UserError when the folder holds a run of another number of steps.
+    Raises UserError if the folder holds a run with another number of steps.
     """
     found = _records(folder / "metrics.jsonl")
     if not found or found[-1]["step"] < steps:
@@ -185,7 +185,7 @@ def _records(path: Path) -> list[Figures]:
 
 
 def tables(results: Results) -> str:
-    """Return two tables in Markdown: of lists as long as those trained on, and of longer ones."""
+    """Return two tables in Markdown: for lists of the trained lengths, and for longer ones."""
     columns = ("psa", "lcsr", "geometric_mean", "exact")
     near, far = [], []
     for (toy, cut), seeds in results.items():
@@ -197,7 +197,7 @@ def tables(results: Results) -> str:
     shared = ("toy", "cut", "PSA", "LCSR", "GeoMean", "exact")
     return "\n\n".join(
         (
-            f"Lists of {TRAINED[0]} to {TRAINED[1]} integers, as trained on:",
+            f"Lists of {TRAINED[0]} to {TRAINED[1]} integers, as in training:",
             markdown_table((*shared, "GeoMean, empty as 0", "GeoMean half-way"), near),
             f"Lists of {BEYOND[0]} to {BEYOND[1]} integers:",
             markdown_table((*shared, "CPU-seconds of training"), far),
@@ -206,12 +206,12 @@ def tables(results: Results) -> str:
 
 
 def picture(path: Path, results: Results) -> None:
-    """Draw the geometric mean of every seed: at the end, half-way, and beyond trained lengths."""
+    """Draw the geometric mean of every seed: at the end, half-way, and for longer lists."""
     near, far = (f"{least} to {most} integers" for least, most in (TRAINED, BEYOND))
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     for (toy, cut), seeds in results.items():
         panels.setdefault(toy, {})[cut] = {
-            f"{near}, as trained on": [records[-1]["geometric_mean"] for records in seeds],
+            f"{near}, as in training": [records[-1]["geometric_mean"] for records in seeds],
             f"{near}, half-way through training": [
                 records[0]["geometric_mean"] for records in seeds
             ],
@@ -221,14 +221,16 @@ def picture(path: Path, results: Results) -> None:
 
 
 def main() -> None:
-    """Read the arguments, train what is not trained yet, and write the tables and the picture."""
-    parser = argparse.ArgumentParser(description="Cut paths of an encoder-decoder, on toys.")
-    parser.add_argument("runs", type=Path, help="a folder for the runs, the table and the picture")
+    """Read the arguments, train missing models, and write the tables and the picture."""
+    parser = argparse.ArgumentParser(description="Ablate paths of an encoder-decoder.")
+    parser.add_argument("runs", type=Path, help="folder for the runs, the table and the picture")
     parser.add_argument("--toys", nargs="+", choices=TOYS, default=list(TOYS))
     parser.add_argument("--cuts", nargs="+", choices=CUTS, default=list(CUTS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--steps", type=count, default=TRAINING.steps)
-    parser.add_argument("--lists", type=count, default=Sizes().train, help="to train on")
+    parser.add_argument(
+        "--lists", type=count, default=Sizes().train, help="number of training lists"
+    )
     given = parser.parse_args()
     sizes = Sizes(train=given.lists)
     results: Results = {

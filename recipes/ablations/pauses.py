@@ -1,10 +1,10 @@
-"""Put pauses around read sentences that have none: what a silence mask is for.
+"""Add pauses before and after read sentences, to test a silence mask.
 
     python recipes/ablations/pauses.py MANIFEST FOLDER [--dev-ids LIST] [--seed 0]
 
-makes FOLDER/train.jsonl, and FOLDER/dev.jsonl of the utterances that the list names, with their
-audio: 0.5 to 2 s before each utterance and as much after it in which there is only noise, 50 dB
-below the speech; the noise lies under the speech too.
+makes FOLDER/train.jsonl, and FOLDER/dev.jsonl with the utterances of the list, with their audio.
+Each utterance gets 0.5 to 2 s of noise before it and after it, 50 dB below the speech; the noise is
+also added to the speech.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from asr.audio.read import SAMPLE_RATE, read
 from asr.corpora.manifest import Utterance, read_manifest, select, write_manifest
 from asr.errors import exit_status
 
-SHORTEST, LONGEST = 0.5, 2.0  # s, of a pause
-NOISE_DB = -50.0  # of its power to that of the speech; what is below -35 counts as silence
+SHORTEST, LONGEST = 0.5, 2.0  # seconds, range of a pause
+NOISE_DB = -50.0  # power relative to the speech; below -35 counts as silence
 LIST = Path(__file__).with_name("speech-dev.txt")
 
 
 def with_pauses(samples: NDArray[np.float32], random: np.random.Generator) -> NDArray[np.float32]:
-    """Return samples (S,) at `SAMPLE_RATE` with a pause before and one after."""
+    """Return samples (S,) at `SAMPLE_RATE` with a pause before and after."""
     pauses = (random.uniform(SHORTEST, LONGEST, 2) * SAMPLE_RATE).astype(int)
     sound = np.pad(samples, (int(pauses[0]), int(pauses[1])))
     loudness = samples.std() * 10 ** (NOISE_DB / 20)
@@ -36,7 +36,7 @@ def with_pauses(samples: NDArray[np.float32], random: np.random.Generator) -> ND
 
 
 def write(utterances: Sequence[Utterance], manifest: Path, random: np.random.Generator) -> None:
-    """Write a manifest and, in a folder of its name, its audio."""
+    """Write a manifest, and its audio in a folder of the same name."""
     folder = manifest.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     made = []
@@ -50,10 +50,10 @@ def write(utterances: Sequence[Utterance], manifest: Path, random: np.random.Gen
 
 def main() -> None:
     """Read the arguments and write both parts."""
-    parser = argparse.ArgumentParser(description="Put pauses around read sentences.")
+    parser = argparse.ArgumentParser(description="Add pauses before and after read sentences.")
     parser.add_argument("manifest", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--dev-ids", type=Path, default=LIST, help="utterances that are held out")
+    parser.add_argument("--dev-ids", type=Path, default=LIST, help="list of held-out utterances")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     utterances = read_manifest(given.manifest)

@@ -1,4 +1,4 @@
-"""What the commands share: figures made once and kept, what is written of them, how they end."""
+"""Functions that the ablation scripts share: cached results, training runs, output files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from asr.training.run import run
 def once(
     file: Path, asked: Sequence[str], make: Callable[[], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """Return the figures that a file in a run's folder holds; without it, make and note them.
+    """Return the results in a file of a run's folder; if it does not exist, make and write them.
 
-    asked: the config and what was set, which the file must agree with. make: gives what JSON can
-        hold, and leaves the folder there to write to.
+    asked: the config and its overrides, which must equal those in the file. make: returns a JSON
+        value and creates the folder.
 
-    Raises UserError when the file is of a run that was asked for otherwise.
+    Raises UserError if the file belongs to a run with other settings.
     """
     if not file.exists():
         found = make()
@@ -29,19 +29,19 @@ def once(
         return found
     held: dict[str, Any] = json.loads(file.read_text("utf-8"))
     if (was_asked := held.pop("asked")) != [*asked]:
-        raise UserError(f"{file.parent}: holds a run of {' '.join(was_asked)}; name another folder")
+        raise UserError(f"{file.parent}: holds a run of {' '.join(was_asked)}; use another folder")
     return held
 
 
 def train(config: Path, folder: Path, data: Path, overrides: Sequence[str]) -> float:
-    """Train in a folder, which is there only when the run is finished; return its CPU-seconds.
+    """Train in a folder that is created when the run is finished; return the CPU-seconds.
 
-    Raises UserError when the folder is there, or the run cannot be made.
+    Raises UserError if the folder exists or training fails.
     """
     if folder.exists():
-        raise UserError(f"{folder}: is in the way and no finished run; name another folder")
+        raise UserError(f"{folder}: exists but is not a finished run; use another folder")
     unfinished = folder.with_name(f"{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a command that was stopped
+    shutil.rmtree(unfinished, ignore_errors=True)  # of an interrupted command
     before = cpu_seconds()
     run(config, unfinished, data, overrides)
     seconds = cpu_seconds() - before
@@ -50,7 +50,7 @@ def train(config: Path, folder: Path, data: Path, overrides: Sequence[str]) -> f
 
 
 def validations(folder: Path) -> list[dict[str, Any]]:
-    """Return what each validation of a finished run noted, in order."""
+    """Return the metrics of each validation of a finished run, in order."""
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
     return [line for line in map(json.loads, lines) if line["kind"] == "dev"]
 
@@ -58,7 +58,7 @@ def validations(folder: Path) -> list[dict[str, Any]]:
 def publish(runs: Path, name: str, text: str, picture: Callable[[Path], None]) -> None:
     """Write RUNS/name.md and RUNS/name.png, and print the text.
 
-    Raises UserError when the picture cannot be written.
+    Raises UserError if the picture cannot be written.
     """
     (runs / f"{name}.md").write_text(f"{text}\n", "utf-8")
     picture(runs / f"{name}.png")
@@ -66,5 +66,5 @@ def publish(runs: Path, name: str, text: str, picture: Callable[[Path], None]) -
 
 
 def cpu_seconds() -> float:
-    """Return the CPU-seconds of this process and of those that it started and that have ended."""
+    """Return the CPU-seconds of this process and its finished child processes."""
     return sum(os.times()[:4])

@@ -1,11 +1,11 @@
-"""Entropy weight, window, silence mask, CTC weight and location features on speech, one at a time.
+"""Ablations on speech: entropy weight, window, silence mask, CTC weight, location features.
 
     python recipes/ablations/speech.py RUNS --data FOLDER [--variants base window] [--seeds 1 2 3]
 
-trains speech.toml once for each variant and seed, each in a folder of its own in RUNS; writes the
-dev utterances down by free-running greedy search, with some models in several ways; and writes
-RUNS/speech.md and RUNS/speech.png. Runs that are finished are not trained again, one that was
-stopped is begun anew.
+trains speech.toml once for each variant and seed, each in a separate folder in RUNS; transcribes
+the dev utterances by greedy search, for some models with several attention settings; and writes
+RUNS/speech.md and RUNS/speech.png. Finished runs are not trained again; interrupted runs are
+restarted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from asr.training.config import SpeechConfig, load_config
 from asr.training.tasks.speech_data import SpeechData
 
 CONFIG = Path(__file__).with_name("speech.toml")
-GREEDY = DecodingOptions(beam=1, fastest=0.0)  # at the speed it was said
+GREEDY = DecodingOptions(beam=1, fastest=0.0)  # at the original speed
 
 Changes = Mapping[str, Any]  # settings of the attention → values
 WINDOW: Changes = {"window_back": 5, "window_ahead": 10}  # 0.4 and 0.8 s
@@ -47,14 +47,14 @@ NO_WINDOW: Changes = dict.fromkeys(WINDOW, 0)
 MASK: Changes = {"silence_mask": True}
 NO_MASK: Changes = {"silence_mask": False}
 AS_TRAINED = "as trained"
-DIGITS = {"entropy": 2, "seconds": 0}  # in the table, where not 1
+DIGITS = {"entropy": 2, "seconds": 0}  # decimals in the table; default: 1
 
 
 class Variant(NamedTuple):
-    """What is trained, and how it is decoded.
+    """A training variant and its decoding settings.
 
-    overrides: what it changes in the config, as for `asr train --set`.
-    decodings: besides decoding as it was trained, what decoding changes in the attention.
+    overrides: of the config, as for `asr train --set`.
+    decodings: attention settings of further decodings; the first is as in training.
     """
 
     overrides: Sequence[str]
@@ -62,7 +62,7 @@ class Variant(NamedTuple):
 
 
 def attending(changes: Changes, decodings: Mapping[str, Changes]) -> Variant:
-    """Return a variant whose training changes settings of the attention."""
+    """Return a variant that changes settings of the attention in training."""
     overrides = [f"model.attention.{name}={json.dumps(value)}" for name, value in changes.items()]
     return Variant(overrides, decodings)
 
@@ -84,24 +84,24 @@ VARIANTS = {
 
 
 class Training(NamedTuple):
-    """half_way: CER in per cent after half of the steps. seconds: of CPU, data to model folder."""
+    """half_way: CER in per cent after half of the steps. seconds: CPU time of the run."""
 
     half_way: float
     seconds: float
 
 
 class Scores(NamedTuple):
-    """All in per cent but the entropy, in nats. What is of the attention is a mean over steps."""
+    """Per cent, except the entropy in nats. Figures of the attention are means over steps."""
 
     cer: float
     wer: float
     entropy: float
-    diagonal: float  # steps whose expected position moves ahead, by no more than a pause
-    outside: float  # weight where there is no speech, by the audio's energy
+    diagonal: float  # steps whose expected position moves ahead by at most a pause
+    outside: float  # weight on annotations without speech, by the energy of the audio
 
 
 class Row(NamedTuple):
-    """A row of the table: a variant, how it is decoded, and what each seed came to."""
+    """A row of the table: a variant, its decoding, and the results of each seed."""
 
     variant: str
     decoding: str
@@ -115,7 +115,7 @@ class Row(NamedTuple):
 def read_dev(data: Path, overrides: Sequence[str]) -> Spoken:
     """Read the dev utterances of the config.
 
-    Raises UserError when the settings or the data cannot be used.
+    Raises UserError if the settings or the data cannot be used.
     """
     config = load_config(CONFIG, overrides)
     assert isinstance(config, SpeechConfig)
@@ -130,7 +130,7 @@ def training(folder: Path, data: Path, overrides: Sequence[str]) -> dict[str, An
 
 
 def changed(loaded: LoadedModel, changes: Changes) -> LoadedModel:
-    """Return a model with the same weights whose attention has other settings."""
+    """Return a model with the same weights and changed attention settings."""
     attention = replace(loaded.settings.attention, **changes)
     settings = replace(loaded.settings, attention=attention)
     model = build_speech_model(settings, len(loaded.vocabulary))
@@ -139,7 +139,7 @@ def changed(loaded: LoadedModel, changes: Changes) -> LoadedModel:
 
 
 def score(loaded: LoadedModel, dev: Spoken) -> Scores:
-    """Write the dev utterances down greedily, count the errors, and look at the attention."""
+    """Transcribe the dev utterances greedily; measure the errors and the attention."""
     segments = write_down(loaded, dev.pieces, GREEDY)
     entropies, outside = [torch.zeros(0)], [torch.zeros(0)]
     healths: list[health.Health] = []
@@ -163,22 +163,22 @@ def score(loaded: LoadedModel, dev: Spoken) -> Scores:
 def share_outside(weights: Tensor, piece: Piece, reduction: int) -> Tensor:
     """Return the share (U,) of each step's weights (U, T) on annotations without speech.
 
-    reduction: frames an annotation stands for. What speech is says `asr.audio.speech`, which keeps
-    100 ms around it; an annotation with one frame of it counts as speech.
+    reduction: frames per annotation. Speech is detected by `asr.audio.speech`, with a margin of
+    100 ms; an annotation with at least one frame of speech counts as speech.
     """
     spoken = pool_mask(torch.from_numpy(piece.speech)[None], reduction)[0]  # (T,)
     return weights[:, ~spoken].sum(1)
 
 
 def decode(folder: Path, changes: Changes, dev: Spoken) -> dict[str, Any]:
-    """Score the model of a finished run, decoded with changed settings of its attention."""
+    """Score the model of a finished run with changed attention settings."""
     return score(changed(LoadedModel.load(folder / "model"), changes), dev)._asdict()
 
 
 def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: Spoken) -> list[Row]:
-    """Train one run and decode with it in all ways, but for what its folder holds already.
+    """Train one model and decode with all its settings, except for results in its folder.
 
-    Raises UserError when that is of other settings, or the run cannot be made.
+    Raises UserError if the folder holds results of other settings, or training fails.
     """
     trained = once(folder / "training.json", overrides, partial(training, folder, data, overrides))
     rows = []
@@ -191,12 +191,12 @@ def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: S
 
 
 def columns(figures: Sequence[NamedTuple]) -> list[tuple[str, list[float]]]:
-    """Return each field's name with its values of all seeds."""
+    """Return the name of each field with its values over the seeds."""
     return [(name, [getattr(each, name) for each in figures]) for name in figures[0]._fields]
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return all figures in Markdown; what is of the training stands once a variant."""
+    """Return all results in Markdown; results of training are in the first row of a variant."""
     cells = []
     for row in rows:
         scored = [cell(values, DIGITS.get(name, 1)) for name, values in columns(row.scores)]
@@ -211,7 +211,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def picture(path: Path, rows: Sequence[Row]) -> None:
-    """Draw CER and what the attention does, of every seed."""
+    """Draw CER and measures of the attention, for every seed."""
     titles = {
         "CER, %": "cer",
         "entropy of a step, nats": "entropy",
@@ -221,17 +221,17 @@ def picture(path: Path, rows: Sequence[Row]) -> None:
 
 
 def main() -> None:
-    """Read the arguments, train what is not trained yet, and write the table and the picture."""
-    parser = argparse.ArgumentParser(description="Masks, penalties and features on speech.")
-    parser.add_argument("runs", type=Path, help="a folder for the runs, the table and the picture")
-    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
+    """Read the arguments, train missing models, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description="Ablations on speech.")
+    parser.add_argument("runs", type=Path, help="folder for the runs, the table and the picture")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     given = parser.parse_args()
     dev = read_dev(given.data, given.overrides)
     found: dict[tuple[str, str], list[Row]] = {}
-    for seed, variant in product(given.seeds, given.variants):  # a seed whole before the next
+    for seed, variant in product(given.seeds, given.variants):  # seeds in the outer loop
         folder = given.runs / f"{variant}-{seed}"
         overrides = [*given.overrides, *VARIANTS[variant].overrides, f"seed={seed}"]
         for row in measure(folder, variant, given.data, overrides, dev):

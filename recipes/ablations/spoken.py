@@ -1,4 +1,4 @@
-"""Utterances to score on, and the errors that a model makes in them."""
+"""Utterances for scoring, and the error rates of a model on them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PER_CENT = 100.0
 
 
 class Spoken(NamedTuple):
-    """What is said in each utterance, and its audio."""
+    """The transcript of each utterance, and its audio."""
 
     texts: list[str]
     pieces: list[Piece]
 
 
 def hear(utterances: Sequence[Utterance]) -> Spoken:
-    """Read the audio of utterances; raises UserError when it cannot be read."""
+    """Read the audio of utterances; raises UserError if it cannot be read."""
     pieces = [whole(read(each.audio)) for each in utterances]
     return Spoken([each.text for each in utterances], pieces)
 
@@ -34,7 +34,7 @@ def hear(utterances: Sequence[Utterance]) -> Spoken:
 def write_down(
     loaded: LoadedModel, pieces: Sequence[Piece], decoding: DecodingOptions
 ) -> list[Segment]:
-    """Return what a model makes of each piece, in their order."""
+    """Decode each piece with a model, in order."""
     found: dict[int, Segment] = {}
     for batch in batch_by_length([each.duration for each in pieces], decoding.batch_seconds):
         segments = decode(loaded, [pieces[index] for index in batch], decoding)

@@ -1,4 +1,4 @@
-"""Several seeds in one cell of a table, and each of them as a point in a picture."""
+"""Results of several seeds: as mean and deviation in a table, and as points in a picture."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from matplotlib.figure import Figure
 from asr.errors import UserError
 
 DOTS = 110  # per inch
-PANEL = 2.4  # inches across
+PANEL = 2.4  # inches, width
 ROW = 0.5  # inches
-MARKS = (  # of the series, with their colours
+MARKS = (  # markers of the series, with their colours
     ("o", "#0b5394"), ("^", "#cc5500"), ("s", "#4c8c2b"),
     ("D", "#7a3b8f"), ("v", "#8c6d1f"), ("P", "#555555"),
 )  # fmt: skip
-LANE = 0.7  # of a row, where the points of all series lie
+LANE = 0.7  # share of a row that the points of all series cover
 
-Series = Mapping[str, Sequence[float]]  # name → a value of each seed
-Panel = Mapping[str, Series]  # what was varied → its series
+Series = Mapping[str, Sequence[float]]  # name → value of each seed
+Panel = Mapping[str, Series]  # row → its series
 
 
 def cell(values: Sequence[float], digits: int = 3) -> str:
-    """Return "mean ± standard deviation" over the seeds (of the sample); of one seed, its value."""
+    """Return "mean ± sample standard deviation" over seeds; for one seed, its value."""
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
 def panels(titles: Mapping[str, str], rows: Mapping[str, Sequence[object]]) -> dict[str, Panel]:
-    """Return a panel for each title, of one series: a field of what each seed of a row came to.
+    """Return a panel for each title, with one series: a field of the results of each seed.
 
-    titles: title → the field's name.
+    titles: title → name of the field.
     """
     return {
         title: {row: {"": [getattr(each, name) for each in seeds]} for row, seeds in rows.items()}
@@ -45,13 +45,13 @@ def panels(titles: Mapping[str, str], rows: Mapping[str, Sequence[object]]) -> d
 def draw(
     path: Path, panels: Mapping[str, Panel], label: str = "", end: float | None = None
 ) -> None:
-    """Draw panels side by side: a row for each thing varied, a point a seed, a bar at the mean.
+    """Draw panels side by side: in each row a point per seed and a bar at the mean.
 
-    panels: title → panel; all have the same rows and the same series. label: of the horizontal
-        axes, which start at 0. end: where all of them end; None lets each find its own.
+    panels: title → panel; all have the same rows and series. label: of the horizontal axes, which
+        start at 0. end: upper limit of all axes; None sets each by its data.
     The ending of `path` chooses the format, .png or .svg.
 
-    Raises UserError when the picture cannot be written.
+    Raises UserError if the picture cannot be written.
     """
     rows = list(next(iter(panels.values())))
     size = (1.6 + PANEL * len(panels), 1.1 + ROW * len(rows))
@@ -79,7 +79,7 @@ def draw(
 def save(figure: Figure, path: Path) -> None:
     """Write a picture; the ending of its name chooses the format, .png or .svg.
 
-    Raises UserError when it cannot be written.
+    Raises UserError if it cannot be written.
     """
     try:
         figure.savefig(path, dpi=DOTS)
@@ -88,7 +88,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def _draw_row(axis: Axes, place: int, series: Series) -> None:
-    """Draw the points of one row, each seed a little lower, so that equal ones can be counted."""
+    """Draw the points of a row, each seed a little lower, so that equal values stay visible."""
     for number, ((name, values), (mark, colour)) in enumerate(
         zip(series.items(), MARKS[: len(series)], strict=True)
     ):

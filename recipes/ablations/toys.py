@@ -1,4 +1,4 @@
-"""Toys on integers: what is to be said of a list of them, and lists to learn and to test it on."""
+"""Toy tasks on lists of integers, with training and test data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 from asr.training.tasks.translation_data import Example
 
 INTEGERS = 50  # 0 to 49
-TRAINED = (1, 10)  # integers in a list, least and most
-BEYOND = (11, 20)  # the same, in the lists that are longer than any trained on
+TRAINED = (1, 10)  # shortest and longest list in training
+BEYOND = (11, 20)  # shortest and longest list of the test on longer lists
 PRIMES = frozenset(n for n in range(2, INTEGERS) if all(n % d for d in range(2, n)))
 VOCABULARY = Vocabulary(SPECIALS + tuple(map(str, range(INTEGERS))), spaced=True)
 
 
 def primes_backwards(numbers: list[int]) -> list[int]:
-    """Return the primes among the numbers, the last one first; there may be none."""
+    """Return the primes among the numbers in reverse order; may be empty."""
     return [number for number in reversed(numbers) if number in PRIMES]
 
 
@@ -36,7 +36,7 @@ TOYS: Mapping[str, Callable[[list[int]], list[int]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many lists there are of each sort."""
+    """Number of lists of each kind."""
 
     train: int = 20_000
     test: int = 500
@@ -45,7 +45,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class ToyData:
-    """Examples: to train on; of the same lengths, but other lists; and of lengths beyond."""
+    """Examples: for training; for tests on other lists of the same lengths; and on longer ones."""
 
     train: list[Example]
     test: list[Example]
@@ -53,24 +53,24 @@ class ToyData:
 
 
 def make_data(toy: str, seed: int, sizes: Sizes) -> ToyData:
-    """Make the data of a toy, which follow from the seed; no list is there twice.
+    """Make the data of a toy task; they depend only on the seed. All lists are distinct.
 
-    The lists are the same for all toys. What the test holds is drawn evenly from all lists.
+    The lists are the same for all tasks. Test lists are drawn uniformly from all lists.
 
-    Raises UserError when there is no such toy.
+    Raises UserError if the task is unknown.
     """
     if toy not in TOYS:
         raise UserError(f"toy {toy!r} is not one of: {', '.join(TOYS)}")
     random = np.random.default_rng(seed)
     lists = _draw(sizes.test + sizes.train, TRAINED, random)
-    random.shuffle(lists)  # of the shortest lists there are few, and they are drawn early
+    random.shuffle(lists)  # short lists are few and are drawn first
     beyond = _draw(sizes.beyond, BEYOND, random)
     parts = lists[sizes.test :], lists[: sizes.test], beyond
     return ToyData(*([_example(toy, numbers) for numbers in part] for part in parts))
 
 
 def _draw(count: int, lengths: tuple[int, int], random: np.random.Generator) -> list[list[int]]:
-    """Draw distinct lists, of all lengths alike but for those of which there are too few."""
+    """Draw distinct lists, uniformly over lengths as far as enough lists exist."""
     found: dict[tuple[int, ...], None] = {}
     while len(found) < count:
         length = random.integers(lengths[0], lengths[1] + 1)

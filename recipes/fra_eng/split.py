@@ -1,11 +1,10 @@
-"""Choose the English sentences that are never trained on, and write them as two lists.
+"""Choose the held-out English sentences and write them as two lists.
 
     python recipes/fra_eng/split.py fra.txt.gz recipes/fra_eng
 
-The lists are in the repository, those of recipes/deu_eng too: this shows how they were made, and
-makes them again. Sentences are taken as words alone (`sentence_key`), ordered by the SHA-256 of
-that, and the first go to test.txt, the next to dev.txt; so the choice is even and follows from the
-sentences alone.
+The lists are in the repository, as are those of recipes/deu_eng; this script reproduces them.
+Sentences are sorted by the SHA-256 of their words (`sentence_key`); the first are written to
+test.txt, the next to dev.txt. The choice is uniform and depends only on the sentences.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from asr.corpora.pairs import read_pairs, sentence_key
 from asr.errors import exit_status
 
 SENTENCES = 1000  # in each list
-SHOWN = ("Go.", "I lost.", "He's calm.", "I'm home.")  # the phrases that both tatoeba.toml show
+SHOWN = ("Go.", "I lost.", "He's calm.", "I'm home.")  # example phrases of both tatoeba.toml
 
 
 def choose(sentences: Iterable[str], count: int = SENTENCES) -> tuple[list[str], list[str]]:
-    """Return the sentences to test with and to validate with, each spelt as first met."""
+    """Return the test and dev sentences, each in its first spelling."""
     spelt: dict[str, str] = {}
     for sentence in sentences:
         spelt.setdefault(sentence_key(sentence), sentence)
@@ -38,7 +37,7 @@ def main() -> None:
     """Read the arguments and write the lists."""
     parser = argparse.ArgumentParser(description="Choose test and dev sentences.")
     parser.add_argument("pairs", type=Path, help="fra.txt.gz or deu.txt.gz")
-    parser.add_argument("folder", type=Path, help="where test.txt and dev.txt are written")
+    parser.add_argument("folder", type=Path, help="folder for test.txt and dev.txt")
     arguments = parser.parse_args()
     test, dev = choose(pair.source for pair in read_pairs(arguments.pairs))
     for name, sentences in (("test.txt", test), ("dev.txt", dev)):

@@ -1,16 +1,16 @@
-"""Make lines of text for a language model from books of Project Gutenberg.
+"""Make training text for a language model from books of Project Gutenberg.
 
     python recipes/librispeech/books.py books.txt.xz GUTENBERG --held-out DEV/manifest.jsonl
 
-GUTENBERG holds books as plain text, one a file (.txt, in any folders), with the notes that Project
-Gutenberg puts before and after them. A line of the output is a sentence, or a clause where a
-sentence is cut at a semicolon or a colon, normalised, of 2 to 60 words; a line comes once.
+GUTENBERG contains books as plain text, one per file (.txt, in any subfolder), with the header and
+footer of Project Gutenberg. A line of the output is a normalised sentence, or a clause that ends at
+a semicolon or a colon, of 2 to 60 words. Lines are unique.
 
-What speech is tested with must not be in it. Left out whole are books that a table names by number
-or title (eval-books.tsv beside this file: what LibriSpeech's dev and test sets were read from), and
-books that share many sequences of seven words with those (a hundredth of their own) or with the
-held-out transcripts (twenty): other editions, collections. Of the other books the lines go that
-share one with a transcript.
+Test texts must not be in the output. These books are left out: those listed by number or title in a
+table (eval-books.tsv: the books of LibriSpeech's dev and test sets), and books that share many
+sequences of seven words with them (1 % of their own) or with the held-out transcripts (20), such as
+other editions and collections. From the other books, lines that share a sequence with a transcript
+are removed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from asr.text.normalize import normalize
 
 EVAL_BOOKS: Final = Path(__file__).with_name("eval-books.tsv")
 SEQUENCE: Final = 7  # words
-MOST_NAMED: Final = 0.01  # share of a book's sequences that are also in books left out
-MOST_SPOKEN: Final = 20  # of its sequences that are also in transcripts
-FEWEST, MOST = 2, 60  # words in a line
+MOST_NAMED: Final = 0.01  # largest share of a book's sequences that are also in listed books
+MOST_SPOKEN: Final = 20  # largest number of a book's sequences that are also in transcripts
+FEWEST, MOST = 2, 60  # words per line
 
 _START: Final = re.compile(r"^\*\*\* ?START OF TH.*$", re.M | re.I)
 _END: Final = re.compile(r"^(?:\*\*\* ?)?END OF (?:TH\w+ )?PROJECT GUTENBERG.*$", re.M | re.I)
@@ -47,16 +47,16 @@ _LANGUAGE: Final = re.compile(r"^Language: *(.+)$", re.M)
 _COPYRIGHTED: Final = re.compile(r"COPYRIGHTED Project Gutenberg", re.I)
 _MARKUP: Final = re.compile(r"\[[^\]]{0,200}\]|_")
 _SENTENCE: Final = re.compile(r"[.!?;:]+[\"'”’)]*(?=\s)")
-# Of apostrophes at the edges of words only these are not quotation marks for sure.
+# The only apostrophes at word edges that are certainly not quotation marks.
 _SHORTENED: Final = frozenset(
     ["'tis", "'twas", "'twere", "'twill", "'twould", "'em", "'gainst", "'neath"]
 )
-# "Mr. Knightley" is not the end of a sentence; neither are initials.
+# The full stop of "Mr. Knightley" does not end a sentence, nor do those of initials.
 _STOPS: Final = re.compile(r"\b(Mr|Mrs|Dr|St|Messrs|Prof|Capt|Col|Gen|Rev|Hon|No|Vol|[A-Z])\.")
 
 
 class Book(NamedTuple):
-    """A book without the notes around it; number and title as Project Gutenberg gives them."""
+    """A book without header and footer; number and title as in Project Gutenberg."""
 
     number: str
     title: str
@@ -64,12 +64,12 @@ class Book(NamedTuple):
 
 
 def main() -> None:
-    """Read the arguments, sift, write."""
+    """Read the arguments, filter the books and write the lines."""
     parser = argparse.ArgumentParser(description="Make text for a language model from books.")
-    parser.add_argument("output", type=Path, help="a file of lines, .xz")
+    parser.add_argument("output", type=Path, help="file of lines, .xz")
     parser.add_argument("folder", type=Path)
     parser.add_argument(
-        "--eval-books", type=Path, default=EVAL_BOOKS, help="a table of books to leave out"
+        "--eval-books", type=Path, default=EVAL_BOOKS, help="table of books to leave out"
     )
     parser.add_argument("--held-out", type=Path, nargs="*", default=[], help="manifests")
     arguments = parser.parse_args()
@@ -77,10 +77,10 @@ def main() -> None:
 
 
 def write(output: Path, folder: Path, eval_books: Path, held_out: Iterable[Path]) -> None:
-    """Write the lines of all books of a folder that may be used, and say what was left out.
+    """Write the lines of all usable books of a folder, and report the books left out.
 
     Raises:
-        UserError: no books, or a table or manifest cannot be read.
+        UserError: there are no books, or a table or manifest cannot be read.
     """
     paths = sorted(folder.rglob("*.txt"))
     if not paths:
@@ -101,7 +101,7 @@ def write(output: Path, folder: Path, eval_books: Path, held_out: Iterable[Path]
             lines = list(lines_of(book.text))
             own = {each for line in lines for each in sequences(line)}
             if len(own & named) > MOST_NAMED * len(own) or len(own & spoken) > MOST_SPOKEN:
-                tqdm.write(f"left out, shares text with what is tested: {book.title}")
+                tqdm.write(f"left out, shares text with the test data: {book.title}")
                 continue
             kept += 1
             for line in lines:
@@ -111,14 +111,14 @@ def write(output: Path, folder: Path, eval_books: Path, held_out: Iterable[Path]
                     words += len(line)
                     file.write(text + "\n")
     print(
-        f"{len(paths)} files, {len(paths) - len(usable)} not English, not free or named, "
-        f"{len(usable) - kept} share text with what is tested"
+        f"{len(paths)} files, {len(paths) - len(usable)} not English, not free or listed, "
+        f"{len(usable) - kept} share text with the test data"
     )
     print(f"{output}: {kept} books, {len(seen)} lines, {words} words")
 
 
 def read_book(path: Path) -> Book | None:
-    """Read a book; None if it is not English, not free, or has no notes to tell by."""
+    """Read a book; None if it is not English, not free, or has no header and footer."""
     raw = path.read_bytes()
     try:
         text = raw.decode("utf-8")
@@ -138,7 +138,7 @@ def read_book(path: Path) -> Book | None:
 
 
 def lines_of(text: str) -> Iterator[list[str]]:
-    """Cut a text into sentences and clauses, and those into words, normalised."""
+    """Split a text into sentences and clauses, as lists of normalised words."""
     for paragraph in re.split(r"\n\s*\n", text):
         joined = _STOPS.sub(r"\1", _MARKUP.sub(" ", " ".join(paragraph.split())))
         if joined.isupper() or _MADE_BY.match(joined):  # a heading, or a note on the file
@@ -153,19 +153,19 @@ def lines_of(text: str) -> Iterator[list[str]]:
 
 
 def sequences(words: list[str]) -> Iterator[int]:
-    """Hash every sequence of so many words."""
+    """Yield the hash of each sequence of `SEQUENCE` words."""
     for start in range(len(words) - SEQUENCE + 1):
         yield hash(tuple(words[start : start + SEQUENCE]))
 
 
 def plain_title(title: str) -> str:
-    """Bring a title to what its spellings share: no article, subtitle, volume or version."""
+    """Return a title without article, subtitle, volume and version."""
     title = re.sub(r"\(.*?\)|[,:;—].*|\bvol(ume|\.).*", "", title, flags=re.I)
     return re.sub(r"^(the|an|a) ", "", normalize(title)).replace("'", "")
 
 
 def _part(paths: Sequence[Path], eval_books: Path) -> tuple[list[Path], set[int]]:
-    """Return the books that the table does not name, and the sequences of those that it names."""
+    """Return the books that are not in the table, and the sequences of those that are."""
     numbers, titles = _read_eval_books(eval_books)
     others: list[Path] = []
     named: set[int] = set()

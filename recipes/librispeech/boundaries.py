@@ -1,12 +1,12 @@
-"""Teach a recogniser to say to 10 ms where words begin and end, from speech with known word times.
+"""Train a model that refines word boundaries to 10 ms, from speech with known word times.
 
     python recipes/librispeech/boundaries.py MODEL --times MANIFEST TIMES [--times MANIFEST TIMES]
 
 writes MODEL/boundaries.safetensors (`asr.models.boundary`). TIMES are JSON lines as in
-`asr.corpora.word_times`; utterances without times are left out. The recogniser aligns each text;
-what is learnt is how far the known times are from that, so another recogniser wants its own. Every
-tenth utterance is kept out and the error on it printed; nothing is chosen by it. 1,408 utterances
-take about eight minutes of one core.
+`asr.corpora.word_times`; utterances without times are left out. The recogniser aligns each text,
+and the model learns the offset of the known times from this alignment; each recogniser needs its
+own model. Every tenth utterance is held out; the error on it is printed and not used for tuning.
+1,408 utterances take about eight minutes on one core.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from asr.models.boundary import CONTEXT, FRAMES, REACH, BoundaryModel, surroundi
 from asr.models.folder import BOUNDARIES
 from asr.runtime.boundary import nearest_frames
 
-KEPT_OUT = 10  # every so many-th utterance
-JITTER = 4  # frames by which a rough time is moved in training, at most
-BLUR = 1.0  # frames; deviation of the bell around the true offset that is learnt
+KEPT_OUT = 10  # one of this many utterances is held out
+JITTER = 4  # frames, largest random shift of a rough time in training
+BLUR = 1.0  # frames, standard deviation of the target distribution around the true offset
 BATCH = 128
 RATE = 1e-3
 WEIGHT_DECAY = 0.05
 
 
 class Examples(NamedTuple):
-    """N boundaries. sound: (N, FRAMES + 2 · JITTER, mels), float16. true: (N,) offsets, frames."""
+    """N boundaries. sound: (N, FRAMES + 2 · JITTER, mels) float16. true: (N,) offsets in frames."""
 
     sound: Tensor
     letters: Tensor
@@ -57,9 +57,9 @@ class Examples(NamedTuple):
 
 
 def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed]) -> Examples | None:
-    """Align a text and ask for the boundaries of the words whose times are known.
+    """Align a text and return examples for the boundaries of words with known times.
 
-    Returns None where no word's are, or where the text cannot be aligned.
+    Returns None if there are none, or the text cannot be aligned.
     """
     known = timed_words(text, times)
     piece = whole(read(audio))
@@ -85,13 +85,13 @@ def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed])
 
 
 def gather(found: Iterable[Examples | None]) -> Examples:
-    """Put the boundaries of several utterances together."""
+    """Join the examples of several utterances."""
     return Examples(*map(torch.cat, zip(*(each for each in found if each), strict=True)))
 
 
 def fit(model: BoundaryModel, examples: Examples, epochs: int) -> None:
-    """Learn offsets: rough times moved by chance, the rate going down to 0."""
-    reached = examples.true.abs() <= REACH  # what is further off is some other trouble
+    """Train on randomly shifted rough times; the learning rate decays to 0."""
+    reached = examples.true.abs() <= REACH  # larger offsets are alignment errors
     examples = Examples(*(each[reached] for each in examples))
     bins = torch.arange(-REACH, REACH + 1)
     optimiser = torch.optim.AdamW(model.parameters(), RATE, weight_decay=WEIGHT_DECAY)
@@ -118,14 +118,14 @@ def fit(model: BoundaryModel, examples: Examples, epochs: int) -> None:
 
 
 def _moved(sound: Tensor, moved: Tensor) -> Tensor:
-    """Cut (N, FRAMES, mels) out of what is wider, `moved` frames from its middle."""
+    """Cut (N, FRAMES, mels) out of wider features, `moved` frames from the middle."""
     at = (moved + JITTER)[:, None] + torch.arange(FRAMES)
     return sound[torch.arange(len(sound))[:, None], at].float()
 
 
 @torch.inference_mode()
 def errors(model: BoundaryModel, examples: Examples) -> tuple[float, float]:
-    """Mean distance from the true times before and after, in milliseconds."""
+    """Return the mean error of the boundaries before and after refinement, in milliseconds."""
     middle = _moved(examples.sound, torch.zeros_like(examples.true))
     offsets = model.offsets(middle, examples.letters, examples.is_end)
     frame = 1000 / FRAMES_PER_SECOND
@@ -135,8 +135,8 @@ def errors(model: BoundaryModel, examples: Examples) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Read the arguments, learn and write the file."""
-    parser = argparse.ArgumentParser(description="Learn where words begin and end.")
+    """Read the arguments, train and write the file."""
+    parser = argparse.ArgumentParser(description="Train a model of word boundaries.")
     parser.add_argument("model", type=Path, help="folder of a speech model")
     parser.add_argument(
         "--times", nargs=2, type=Path, action="append", required=True, metavar=("MANIFEST", "TIMES")
@@ -161,8 +161,8 @@ def main() -> None:
     model = BoundaryModel(loaded.settings.features.mels, len(loaded.vocabulary))
     fit(model, learnt, given.epochs)
     before, after = errors(model, out)
-    print(f"{len(learnt.true)} boundaries learnt; of {len(out.true)} others the mean error was")
-    print(f"{before:.1f} ms and is {after:.1f} ms")
+    print(f"{len(learnt.true)} boundaries in training; mean error on {len(out.true)} others:")
+    print(f"{before:.1f} ms before, {after:.1f} ms after refinement")
     stored = {name: value.half().contiguous() for name, value in model.state_dict().items()}
     (given.model / BOUNDARIES).write_bytes(save(stored))
 

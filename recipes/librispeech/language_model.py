@@ -1,10 +1,11 @@
-"""Count a word language model for the search of a recogniser.
+"""Estimate a word n-gram language model for a recogniser.
 
     python recipes/librispeech/language_model.py asr/pretrained/english/words.npz \
-        books.txt.xz DATA/librispeech/dev-clean/manifest.jsonl     # books.py makes the former
+        books.txt.xz DATA/librispeech/dev-clean/manifest.jsonl
 
-Text files have one line of text each, the last of their columns, plain or packed (.gz, .xz); of
-manifests the transcripts count. No text of a dev or test list belongs here.
+books.txt.xz is the output of books.py. Text files have one text per line, in the last of their
+columns, plain or compressed (.gz, .xz); of manifests the transcripts are used. Do not include text
+of dev or test lists.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ MOST_BYTES = 15_000_000
 
 
 def main() -> None:
-    """Read the arguments, count and write."""
-    parser = argparse.ArgumentParser(description="Count a word language model.")
+    """Read the arguments, estimate and write the model."""
+    parser = argparse.ArgumentParser(description="Estimate a word language model.")
     parser.add_argument("output", type=Path)
     parser.add_argument("text", type=Path, nargs="+")
-    parser.add_argument("--word-least", type=count, default=2, help="rarer words are unknown")
-    parser.add_argument("--words", type=count, default=65_000, help="so many words at most")
-    parser.add_argument("--order", type=count, default=4, help="words of the longest n-grams")
-    parser.add_argument("--ngrams", type=count, default=4_000_000, help="about so many are kept")
+    parser.add_argument("--word-least", type=count, default=2, help="least count of a word")
+    parser.add_argument("--words", type=count, default=65_000, help="most words")
+    parser.add_argument("--order", type=count, default=4, help="n-gram order")
+    parser.add_argument("--ngrams", type=count, default=4_000_000, help="most n-grams, about")
     arguments = parser.parse_args()
     lines = [line for path in arguments.text for line in read_texts(path)]
     words = lexicon_of(map(str.split, lines), arguments.word_least, arguments.words)
@@ -40,7 +41,7 @@ def main() -> None:
     )
     print(f"{arguments.output}: {len(words)} words, {grams}, {size / 1e6:.1f} MB")
     if size > MOST_BYTES:
-        raise UserError(f"more than {MOST_BYTES / 1e6:.0f} MB: keep fewer n-grams")
+        raise UserError(f"more than {MOST_BYTES / 1e6:.0f} MB: lower --ngrams")
 
 
 if __name__ == "__main__":

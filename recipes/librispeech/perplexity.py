@@ -1,10 +1,11 @@
-"""How well a word language model foresees transcripts: perplexity a word, every letter spelt.
+"""Measure the perplexity of a word language model on transcripts.
 
     python recipes/librispeech/perplexity.py asr/pretrained/english/words.npz \
         DATA/librispeech/dev-from-test-clean/manifest.jsonl --ids recipes/librispeech/dev-choose.txt
 
-The end of a text counts as a word, and unknown words by their letters, so that models of other
-lexicons can be compared. A recurrent model beside the n-grams has its share (see README.md).
+The end of a text counts as a word. Unknown words are scored by characters, so that models with
+different lexicons are comparable. A recurrent model next to the n-grams is interpolated with them
+(see README.md).
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ TOGETHER = 50  # texts
 
 
 def main() -> None:
-    """Read the arguments, score and tell."""
+    """Read the arguments, score and print the perplexity."""
     parser = argparse.ArgumentParser(description="Perplexity of transcripts.")
     parser.add_argument("model", type=Path, help="word n-grams, .npz")
     parser.add_argument("manifest", type=Path)
-    parser.add_argument("--ids", type=Path, help="a file that lists the utterances to score")
-    parser.add_argument("--most", type=count, help="score so many at most, the first listed")
+    parser.add_argument("--ids", type=Path, help="file of utterance ids to score")
+    parser.add_argument("--most", type=count, help="score only the first N")
     arguments = parser.parse_args()
     vocabulary = Vocabulary.characters()
     model = WordModel.load(arguments.model, vocabulary)
@@ -46,13 +47,13 @@ def main() -> None:
     words = sum(len(text.split()) + 1 for text in texts)
     letters = sum(len(text) + 1 for text in texts)
     print(
-        f"{math.exp(total / words):.1f} a word, {total / letters:.3f} nats a letter "
+        f"{math.exp(total / words):.1f} per word, {total / letters:.3f} nats per character "
         f"({len(texts)} texts, {words} words and ends)"
     )
 
 
 def log_probability(model: WordModel, vocabulary: Vocabulary, texts: list[str]) -> float:
-    """Return the log-probability of some texts together, in nats."""
+    """Return the total log-probability of texts, in nats."""
     tokens, lengths = pad_tokens([[*vocabulary.encode(text), EOS] for text in texts], EOS)
     state, total = model.start(len(texts)), 0.0
     own = np.zeros((len(texts), 1), np.int64)

@@ -1,13 +1,13 @@
-"""Make speech of known text, as a corpus to train on.
+"""Synthesise speech as a training corpus.
 
     python recipes/librispeech/synthesize.py DATA/synthetic/hibari --voice hibari --hours 16 \
         DATA/text/books/books-train.txt.xz DATA/text/ljspeech/ljspeech-norm.txt.gz
 
 Voices: `hibari` (one neural voice; `pip install hibari-tts`, Apache-2.0) and the statistical
-voices of flite (`slt`, `rms`, `awb`; Debian's `flite`, a BSD-like licence). A synthesiser speaks
-with one throat at one pace: each utterance draws a pace, and a factor by which pitch and formants
-move together, as they do between a small and a large speaker. Going on after a stop is safe:
-utterances that are there are not made again, and the manifest is written at the end.
+voices of flite (`slt`, `rms`, `awb`; Debian's `flite`, a BSD-like licence). For variety, each
+utterance has a random pace and a random factor that scales pitch and formants together, as between
+small and large speakers. An interrupted command can be repeated: existing utterances are kept, and
+the manifest is written at the end.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from asr.corpora.manifest import Utterance, write_manifest
 from asr.corpora.text import read_texts
 from asr.errors import UserError, exit_status
 
-PACES = (0.85, 1.3)  # slowest and fastest, as factors of the voice's own
-SIZES = (0.82, 1.18)  # deepest and highest, as factors of the voice's own pitch and formants
-WORDS = (4, 40)  # of an utterance: lines are joined until they reach a length drawn from here
+PACES = (0.85, 1.3)  # slowest and fastest, relative to the voice
+SIZES = (0.82, 1.18)  # lowest and highest pitch and formants, relative to the voice
+WORDS = (4, 40)  # range of the random length of an utterance, to which lines are joined
 PEAK = 0.5
-FASTEST = 20.0  # characters a second; CTC at 40 ms can write 25, less for doubled letters
+FASTEST = 20.0  # characters per second; CTC at 40 ms can emit 25, fewer with doubled characters
 WORDS_PER_HOUR = 11_000  # of these voices, at the mean pace
 
 Samples = NDArray[np.float32]
-Voice = Callable[[str, float], tuple[Samples, int]]  # text, pace → samples and their rate
+Voice = Callable[[str, float], tuple[Samples, int]]  # text, pace → samples and sample rate
 
 
 def passages(lines: Sequence[str], words: int, seed: int) -> Iterator[str]:
-    """Yield passages of neighbouring lines from all over a text, `words` words in all."""
+    """Yield passages of consecutive lines from random places of a text, `words` words in total."""
     random = np.random.default_rng(seed)
     for start in random.permutation(len(lines)).tolist():
         wanted = int(random.integers(*WORDS))
@@ -62,7 +62,7 @@ def load_voice(name: str) -> Voice:
     """Return a voice.
 
     Raises:
-        UserError: its synthesiser is not installed.
+        UserError: the synthesiser is not installed.
     """
     if name == "hibari":
         try:
@@ -86,9 +86,9 @@ def _flite(voice: str, text: str, pace: float) -> tuple[Samples, int]:
 
 
 def speak(voice: Voice, text: str, random: np.random.Generator) -> Samples:
-    """Return a passage at 16 kHz (S,), at a pace and a size of speaker drawn by chance."""
+    """Return a passage at 16 kHz (S,), with random pace and speaker size."""
     pace, size = random.uniform(*PACES), random.uniform(*SIZES)
-    samples, rate = voice(text, pace / size)  # the change of size brings the pace back
+    samples, rate = voice(text, pace / size)  # resampling below changes the pace by `size`
     samples = soxr.resample(samples, rate * size, SAMPLE_RATE, "MQ")
     loudest = np.float32(max(1e-3, np.abs(samples).max()))
     scaled: Samples = (samples * (PEAK / loudest)).astype(np.float32)
@@ -119,15 +119,15 @@ class _Maker:
 
 def main() -> None:
     """Read the arguments and make the corpus."""
-    parser = argparse.ArgumentParser(description="Make speech of known text to train on.")
-    parser.add_argument("folder", type=Path, help="where the corpus goes")
-    parser.add_argument("text", type=Path, nargs="+", help="text files, one line of text each")
+    parser = argparse.ArgumentParser(description="Synthesise speech as a training corpus.")
+    parser.add_argument("folder", type=Path, help="folder of the corpus")
+    parser.add_argument("text", type=Path, nargs="+", help="text files, one text per line")
     parser.add_argument("--voice", default="hibari", choices=["hibari", "slt", "rms", "awb"])
-    parser.add_argument("--hours", type=float, default=1.0, help="about how much (default 1)")
+    parser.add_argument("--hours", type=float, default=1.0, help="hours of speech (default 1)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
-    load_voice(arguments.voice)("one", 1.0)  # before anything else: is it there?
+    load_voice(arguments.voice)("one", 1.0)  # fails early if it is not installed
     lines = [line for path in arguments.text for line in read_texts(path)]
     texts = passages(lines, round(arguments.hours * WORDS_PER_HOUR), arguments.seed)
     jobs = [
@@ -138,10 +138,10 @@ def main() -> None:
         made = list(tqdm(pool.imap(_Maker.make, jobs, chunksize=16), total=len(jobs)))
     kept = [each for each in made if len(each.text) <= FASTEST * each.duration]
     if not kept:
-        raise UserError(f"all is spoken faster than {FASTEST:g} characters a second: no corpus")
+        raise UserError(f"all utterances exceed {FASTEST:g} characters per second: no corpus")
     write_manifest(arguments.folder / "manifest.jsonl", kept)
     hours = sum(each.duration for each in kept) / 3600
-    print(f"{len(kept)} utterances, {hours:.2f} h; {len(made) - len(kept)} spoken too fast")
+    print(f"{len(kept)} utterances, {hours:.2f} h; {len(made) - len(kept)} left out as too fast")
 
 
 if __name__ == "__main__":

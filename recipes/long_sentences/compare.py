@@ -1,4 +1,4 @@
-"""Long sentences, with attention and with a fixed context: BLEU by sentence length.
+"""Compare attention with a fixed context on long sentences: BLEU by sentence length.
 
     python recipes/long_sentences/compare.py RUNS
 
@@ -7,7 +7,7 @@ kind and seed, translates the test sentences, and writes RUNS/lengths.md and RUN
 Finished runs are not trained again.
 
 Source: figure 2 of Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align
-and Translate", on a made-up language, so that two minutes of one core are enough for a model.
+and Translate", on an artificial language, so that a model trains in two minutes on one core.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from asr.corpora.pairs import read_pairs
 from asr.errors import exit_status
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "ablations"))  # the table and the picture are made there
+sys.path.append(str(HERE.parent / "ablations"))  # for the table and the picture
 from lengths import Part, Row, measure, picture, table  # noqa: E402
 from runs import once, publish, train  # noqa: E402
 from summary import cell  # noqa: E402
 
 CONFIG = HERE / "long_sentences.toml"
-LENGTHS = (11, 23, 35, 47)  # words, the upper ends of the buckets: 2, 4, 6 and 8 clauses
-NAMES = {"fixed": "fixed context"}  # what a kind is called in the picture, if not by its own name
+LENGTHS = (11, 23, 35, 47)  # upper ends of the buckets in words: 2, 4, 6 and 8 clauses
+NAMES = {"fixed": "fixed context"}  # names of attention kinds in the picture; default: the kind
 
 
 def training(folder: Path, data: Path, overrides: Sequence[str]) -> float:
-    """Train one model, unless its folder holds it; return the CPU-seconds of its training.
+    """Train one model unless its folder exists; return the CPU-seconds of training.
 
-    Raises UserError when the folder holds a run with other settings.
+    Raises UserError if the folder holds a run with other settings.
     """
     asked = [CONFIG.name, *overrides]
     made = once(
@@ -48,8 +48,8 @@ def training(folder: Path, data: Path, overrides: Sequence[str]) -> float:
 
 
 def main() -> None:
-    """Read the arguments, train what is not trained yet, and write the table and the picture."""
-    parser = argparse.ArgumentParser(description="Attention against a fixed context, by length.")
+    """Read the arguments, train missing models, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description="Compare attention with a fixed context.")
     parser.add_argument("runs", type=Path, help="a folder for data, runs, table and picture")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["additive", "fixed"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])

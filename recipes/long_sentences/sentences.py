@@ -1,16 +1,16 @@
-"""Write sentence pairs of 5 to 59 words, English to French, made by a grammar of clauses.
+"""Generate sentence pairs of 5 to 59 words, English to French, from a grammar of clauses.
 
     python recipes/long_sentences/sentences.py FOLDER [--train 12000] [--test 1000] [--seed 0]
 
-makes FOLDER/train.tsv, dev.tsv and test.tsv, with no sentence in two of them. Each sentence has
-1 to 10 clauses of five words, joined by one word each:
+makes FOLDER/train.tsv, dev.tsv and test.tsv without common sentences. Each sentence has 1 to 10
+clauses of five words, joined by single words:
 
     three red ships leave monday then nine old trains arrive friday
     lundi partent trois navires rouges puis vendredi arrivent neuf trains vieux
 
-The translation of each word is fixed; within a clause the order changes (day, verb, number, noun,
-adjective). The difficulty is therefore length alone: every word must be carried over, and none
-follows from the others.
+Each word has one translation; within a clause the order changes (day, verb, number, noun,
+adjective). The only difficulty is the length: every word must be translated, and no word is
+predictable from the others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DAYS = {
 JOINED = {"then": "puis", "and": "et", "but": "mais"}
 
 ORDER = (NUMBERS, ADJECTIVES, NOUNS, VERBS, DAYS)  # of a clause in the source
-MOVED = (4, 3, 0, 2, 1)  # place in the source of each word of the target
+MOVED = (4, 3, 0, 2, 1)  # source position of each target word
 
 
 def clause(random: np.random.Generator) -> Pair:
@@ -73,7 +73,7 @@ def sentence(clauses: int, random: np.random.Generator) -> Pair:
 
 
 def sentences(amount: int, random: np.random.Generator, used: set[Pair]) -> list[Pair]:
-    """Return pairs that are not in `used`, as many of each number of clauses; add them to it."""
+    """Return new pairs, equally many for each number of clauses, and add them to `used`."""
     found: list[Pair] = []
     while len(found) < amount:
         pair = sentence(len(found) % CLAUSES + 1, random)
@@ -84,12 +84,12 @@ def sentences(amount: int, random: np.random.Generator, used: set[Pair]) -> list
 
 
 def write(path: Path, pairs: Sequence[Pair]) -> None:
-    """Write pairs, one a line, as `asr.corpora.pairs.read_pairs` reads them."""
+    """Write pairs, one per line, as `asr.corpora.pairs.read_pairs` reads them."""
     path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
 
 
 def prepare(folder: Path, train: int, test: int, seed: int) -> None:
-    """Write the three files; they follow from the numbers of sentences and the seed."""
+    """Write the three files; deterministic for given numbers of sentences and seed."""
     random = np.random.default_rng(seed)
     used: set[Pair] = set()
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def prepare(folder: Path, train: int, test: int, seed: int) -> None:
 
 def main() -> None:
     """Read the arguments and prepare."""
-    parser = argparse.ArgumentParser(description="Write pairs of long sentences.")
+    parser = argparse.ArgumentParser(description="Generate pairs of long sentences.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--train", type=count, default=12_000, help="pairs (default: 12000)")
     parser.add_argument("--test", type=count, default=1000, help="pairs (default: 1000)")

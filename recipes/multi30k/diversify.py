@@ -1,19 +1,19 @@
-"""Models that learn from several of both directions, and from the references.
+"""Data diversification: train on references and on translations by models of both directions.
 
     python recipes/multi30k/diversify.py RUNS --data FOLDER
 
-trains some teachers each way, lets each translate the training text of its own source language,
-and trains RUNS/student-1 and so on with all pairs that this gives: people's own, people's sources
-with what the teachers made of them, and what the teachers back made of people's targets with these
-targets. Text of one language alone becomes pairs likewise (--source-text, --target-text). Students
-differ in their seeds alone, so they can vote. A command that is stopped goes on where it was; a
-run in RUNS that was made beforehand, side by side with others say, is taken as it is.
+trains teachers in both directions, translates the training text with each of them, and trains
+RUNS/student-1 and so on with all resulting pairs: the original pairs, original sources with
+translations by the forward teachers, and translations by the backward teachers with original
+targets. Monolingual text is turned into pairs in the same way (--source-text, --target-text).
+Students differ only in their seeds, so they can form an ensemble. The same command resumes an
+interrupted run; finished runs in RUNS are used as they are, so they can be trained in parallel.
 
 Source: Nguyen et al. 2020, "Data Diversification: A Simple Strategy For Neural Machine
-Translation"; learning from translations of a model: Kim and Rush 2016; pairs from text of the
-target language alone: Sennrich et al. 2016, "Improving Neural Machine Translation Models with
-Monolingual Data"; of the source language alone: He et al. 2020, "Revisiting Self-Training for
-Neural Sequence Generation".
+Translation"; sequence-level distillation: Kim and Rush 2016; back-translation of target text:
+Sennrich et al. 2016, "Improving Neural Machine Translation Models with Monolingual Data";
+self-training on source text: He et al. 2020, "Revisiting Self-Training for Neural Sequence
+Generation".
 """
 
 from __future__ import annotations
@@ -36,50 +36,50 @@ HERE = Path(__file__).parent
 
 
 def teach(config: Path, folder: Path, data: Path, overrides: Sequence[str]) -> Path:
-    """Return the model of a run, which is trained unless that is done.
+    """Return the model of a run, trained if necessary.
 
-    Raises UserError when the run cannot be made.
+    Raises UserError if training fails.
     """
     return model if (model := folder / "model").exists() else run(config, folder, data, overrides)
 
 
 def translate(model: Path, texts: list[str], file: Path, beam: int, penalty: float) -> list[str]:
-    """Return what a model makes of the texts, from the file that holds it or is now made.
+    """Return a model's translations of the texts, from the file if it exists; else write it.
 
-    Raises UserError when the file is of another number of texts.
+    Raises UserError if the file has a different number of lines.
     """
     if not file.exists():
-        tell(f"{file}: {len(texts)} sentences are translated")
+        tell(f"{file}: translating {len(texts)} sentences")
         translator = Translator.load(model)
         found = translator.translate(texts, beam=beam, length_penalty=penalty, whole=True)
         _write(file, [each.text for each in found])
     lines = [line.text for line in read_lines(file)]
     if len(lines) != len(texts):
-        raise UserError(f"{file}: {len(lines)} lines, not those of {len(texts)} texts; remove it")
+        raise UserError(f"{file}: got {len(lines)} lines, wanted {len(texts)}; remove it")
     return lines
 
 
 def read(config: Path, data: Path, overrides: Sequence[str]) -> list[Pair]:
     """Read the pairs that a config trains on.
 
-    Raises UserError when it is not of translation or its files are not parallel.
+    Raises UserError if it is not a translation config or has no parallel files.
     """
     settings = load_config(config, overrides)
     if not isinstance(settings, TranslationConfig) or not settings.data.train_target:
-        raise UserError(f"{config}: wanted a recipe of translation with data.train_target")
+        raise UserError(f"{config}: wanted a translation recipe with data.train_target")
     return read_parallel(data / settings.data.train, data / settings.data.train_target)
 
 
 def _write(file: Path, lines: Sequence[str]) -> None:
-    """Write lines to a file that is there only when it is whole."""
+    """Write lines to a file atomically."""
     with replacing(file) as part:
         part.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def gather(given: argparse.Namespace) -> Iterator[Pair]:
-    """Give people's pairs, then those of each teacher, which is trained first if need be.
+    """Yield the original pairs, then those of each teacher, which is trained if necessary.
 
-    Raises UserError when a run cannot be made, or a file cannot be read.
+    Raises UserError if training fails or a file cannot be read.
     """
     pairs = read(given.forward, given.data, given.overrides)
     sources = _texts([pair.source for pair in pairs], given.source_text)
@@ -93,25 +93,25 @@ def gather(given: argparse.Namespace) -> Iterator[Pair]:
                 file = folder / f"{name}.txt"
                 made = translate(model, texts, file, given.beam, given.length_penalty)
                 for text, its in zip(texts, made, strict=True):
-                    if its:  # a teacher may have nothing to say
+                    if its:  # the translation may be empty
                         yield Pair(its, text) if back else Pair(text, its)
 
 
 def _texts(people: list[str], files: Sequence[Path]) -> dict[str, list[str]]:
-    """Return what the teachers of one language translate: name of what they make → sentences."""
+    """Return the texts to translate from one language: name of the output → sentences."""
     texts = {"translations": people}
     for file in files:
         if file.name in texts:
-            raise UserError(f"{file}: two files of this name; wanted one each")
+            raise UserError(f"{file}: two files have this name; rename one")
         texts[file.name] = read_sentences(file)
     return texts
 
 
 def main() -> None:
-    """Read the arguments, and train what is not trained yet."""
-    parser = argparse.ArgumentParser(description="Models that learn from several.")
+    """Read the arguments and train missing models."""
+    parser = argparse.ArgumentParser(description="Train on translations by several models.")
     parser.add_argument("runs", type=Path, help="a folder for all runs")
-    parser.add_argument("--data", type=Path, required=True, help="what the configs' paths start at")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data")
     parser.add_argument("--forward", type=Path, default=HERE / "en-de.toml", metavar="CONFIG")
     parser.add_argument("--backward", type=Path, default=HERE / "de-en.toml", metavar="CONFIG")
     parser.add_argument("--teachers", type=count, default=2, metavar="N", help="each way")
@@ -122,11 +122,13 @@ def main() -> None:
             nargs="+",
             default=[],
             metavar="FILE",
-            help=f"sentences, one a line, of the language translated {way}, plain or .gz",
+            help=f"sentences to translate {way}, one per line, plain or .gz",
         )
     parser.add_argument("--students", type=count, default=1, metavar="N")
-    parser.add_argument("--steps", type=count, default=12_000, metavar="N", help="of a student")
-    parser.add_argument("--beam", type=count, default=5, help="of the teachers")
+    parser.add_argument(
+        "--steps", type=count, default=12_000, metavar="N", help="steps of a student"
+    )
+    parser.add_argument("--beam", type=count, default=5, help="beam size of the teachers")
     parser.add_argument("--length-penalty", type=float, default=0.8)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     given = parser.parse_args()

@@ -1,15 +1,15 @@
-"""Score a translator, or an ensemble of several, on a test set: BLEU by two conventions.
+"""Score a translator or an ensemble on a test set: BLEU in two conventions.
 
     python recipes/multi30k/score.py -m RUN/model --source raw/test_2016_flickr.en.gz \\
         --reference raw/test_2016_flickr.de.gz --tokens tok/test_2016_flickr.lc.norm.tok.de.gz \\
         --language de
     python recipes/multi30k/score.py -m RUN/model --pairs fra.txt.gz --list recipes/fra_eng/test.txt
 
-The first figure is sacrebleu's own: cased, detokenised, with its signature. The papers' figure is
-that of lower-cased tokens: --tokens names the references in that form, and the translations are
-brought into it by Moses' rules, for which `pip install sacremoses` is needed. How many references
-those rules bring to exactly what the file holds is printed beside it. A model that was trained on
-such tokens is scored with --source and --reference of that form: its figure is the line `tok:none`.
+The first figure is sacrebleu's: cased, detokenised, with its signature. The figure of the papers is
+on lower-cased tokens: --tokens is the file of tokenised references, and translations are tokenised
+by Moses' rules (`pip install sacremoses`). As a check of these rules, the number of references that
+they tokenise exactly as in the file is printed. A model that was trained on such tokens is scored
+with --source and --reference in this form: its figure is in the line `tok:none`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Sentences = tuple[list[str], list[tuple[str, ...]]]  # sources, and the referenc
 
 
 def moses(language: str) -> Callable[[str], str]:
-    """Return what lower-cases, normalises and tokenises as Multi30K's own token files are made."""
+    """Return a function that lower-cases, normalises and tokenises like Multi30K's token files."""
     try:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
     except ImportError:
@@ -39,14 +39,14 @@ def moses(language: str) -> Callable[[str], str]:
 
 
 def listed(pairs: Path, names: Path) -> Sentences:
-    """Read the pairs of the sentences in a list: each source once, with all its translations."""
+    """Read the pairs of the listed sources: each source once, with all its translations."""
     _, (chosen,) = part(read_pairs(pairs), [read_sentences(names)])
     found = gather(chosen)
     return list(found), list(found.values())
 
 
 def parallel(source: Path, reference: Path) -> Sentences:
-    """Read two files of which line n of one translates line n of the other."""
+    """Read two parallel files."""
     pairs = read_parallel(source, reference)
     return [pair.source for pair in pairs], [(pair.target,) for pair in pairs]
 
@@ -54,14 +54,14 @@ def parallel(source: Path, reference: Path) -> Sentences:
 def token_report(
     hypotheses: Sequence[str], references: Sequence[tuple[str, ...]], tokens: Path, language: str
 ) -> str:
-    """Score translations as lower-cased tokens, and say how far the rules can be trusted."""
+    """Score translations as lower-cased tokens, and report the accuracy of the tokeniser."""
     rules = moses(language)
     wanted = read_sentences(tokens)
     result = score(wanted, [rules(text) for text in hypotheses])
     same = sum(rules(each[0]) == its for each, its in zip(references, wanted, strict=True))
     return (
         f"BLEU {result.lowercase:.2f}  {result.lowercase_signature}  tokens of {tokens.name} "
-        f"({same} of {len(wanted)} references come out as in the file)"
+        f"({same} of {len(wanted)} references are tokenised as in the file)"
     )
 
 
@@ -69,16 +69,16 @@ def main() -> None:
     """Read the arguments, translate and score."""
     parser = argparse.ArgumentParser(description="BLEU of a translator on a test set.")
     parser.add_argument("-m", "--model", action="append", required=True, help="several vote")
-    parser.add_argument("--source", type=Path, help="sentences, one a line")
+    parser.add_argument("--source", type=Path, help="sentences, one per line")
     parser.add_argument("--reference", type=Path, help="their translations, line by line")
-    parser.add_argument("--pairs", type=Path, help="instead: a file of source<TAB>target …")
-    parser.add_argument("--list", type=Path, help="… and which of its sources to score")
+    parser.add_argument("--pairs", type=Path, help="instead: file of source<TAB>target lines")
+    parser.add_argument("--list", type=Path, help="list of the sources in --pairs to score")
     parser.add_argument("--tokens", type=Path, help="references as lower-cased Moses tokens")
-    parser.add_argument("--language", default="de", help="of the translations (default: de)")
+    parser.add_argument("--language", default="de", help="target language (default: de)")
     parser.add_argument("--beam", type=count, default=5)
     parser.add_argument("--length-penalty", type=float, default=1.0)
-    parser.add_argument("--parted", action="store_true", help="sentence by sentence")
-    parser.add_argument("--output", type=Path, help="write the translations here")
+    parser.add_argument("--parted", action="store_true", help="translate sentences separately")
+    parser.add_argument("--output", type=Path, help="file for the translations")
     given = parser.parse_args()
     if given.pairs and given.list:
         sources, references = listed(given.pairs, given.list)

@@ -1,9 +1,9 @@
-"""Write the tones corpus: each letter a to h is a tone of its own, for checks without a download.
+"""Write the tones corpus: letters a to h as tones of different pitch, for tests without downloads.
 
     python recipes/tones/prepare.py FOLDER [--utterances 200] [--seed 0]
 
 makes FOLDER/train.jsonl and FOLDER/dev.jsonl with their audio. A letter lasts 80 to 160 ms, a
-space is a pause of 100 to 200 ms, and faint noise lies under all.
+space is a pause of 100 to 200 ms, and faint noise is added throughout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from asr.errors import exit_status
 
 RATE = 16_000
 LETTERS = "abcdefgh"
-LOWEST, STEP = 300.0, 1.3  # Hz of "a", and the ratio from each letter's tone to the next
+LOWEST, STEP = 300.0, 1.3  # Hz of "a", and the frequency ratio of successive letters
 NOISE = 0.003
 
 
@@ -39,7 +39,7 @@ def say(text: str, random: np.random.Generator) -> np.ndarray:
 
 
 def invent(random: np.random.Generator) -> str:
-    """Return one to four words of one to four letters, no letter twice in a row."""
+    """Return one to four random words of one to four letters, without repeated letters."""
     words = []
     for _ in range(random.integers(1, 5)):
         word = ""

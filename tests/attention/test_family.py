@@ -199,7 +199,7 @@ def test_fixed_context_is_one_summary_whatever_is_asked(summary):
 
 
 def test_sizes_and_names_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match="one size"):
+    with pytest.raises(ValueError, match="equal size"):
         attention_class("dot")(query_size=3, annotation_size=4)
     with pytest.raises(ValueError, match="give an attention_size"):
         attention_class("scaled_dot")(3, 4, 0)

@@ -255,7 +255,7 @@ def test_ffmpeg_decodes_what_libsndfile_cannot(tmp_path, monkeypatch):
     for source in (path, content, OneWay(content)):
         assert np.array_equal(read(source).samples, tone())
     path.write_bytes(content + b"broken")
-    assert complaint(path).endswith("ffmpeg says: moov atom not found")
+    assert complaint(path).endswith("ffmpeg reports: moov atom not found")
     path.write_bytes(content + b"cut")
     assert complaint(path).endswith("File ended prematurely")
 

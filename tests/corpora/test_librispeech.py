@@ -87,7 +87,7 @@ def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
         prepare(tmp_path, tmp_path)
     make_subset(tmp_path)
     for subset, advice in [("test-clean", "SLR12"), ("train-clean-5", "SLR31"), ("x", "known are")]:
-        with pytest.raises(UserError, match=rf"there: dev-clean\).*{advice}"):
+        with pytest.raises(UserError, match=rf"found: dev-clean\).*{advice}"):
             prepare(tmp_path, tmp_path / "lists", ["dev-clean", subset])
     assert not (tmp_path / "lists").exists()
 
@@ -225,7 +225,7 @@ def test_names_that_cannot_be_downloaded(tmp_path: Path, server: Server) -> None
     with pytest.raises(UserError, match="their names"):
         prepare(tmp_path, tmp_path, download=True)
     make_subset(tmp_path, "test-other")
-    with pytest.raises(UserError, match="folder above"):
+    with pytest.raises(UserError, match="parent folder"):
         prepare(tmp_path / "LibriSpeech", tmp_path, ["dev-clean"], download=True)
     assert server.fetched == 0
 

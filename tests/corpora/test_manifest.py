@@ -156,7 +156,7 @@ def test_a_failed_write_leaves_the_older_manifest(tmp_path: Path) -> None:
         ('{"audio": "a.wav", "text": "hi", "duration": 0}', "seconds"),
         ('{"audio": "absent.wav", "text": "hi"}', "no such audio"),
         ('{"audio": "m.jsonl", "text": "hi"}', "audio"),
-        ('{"audio": "good.wav", "text": "hi", "duration": 1}', "already that of line 1"),
+        ('{"audio": "good.wav", "text": "hi", "duration": 1}', "already used in line 1"),
     ],
 )
 def test_a_bad_line_is_told_with_file_and_line(tmp_path: Path, line: str, wanted: str) -> None:
@@ -204,14 +204,14 @@ def test_the_samples_are_clean() -> None:
     [
         ({"audio": "absent.wav"}, "no such audio"),
         ({"audio": "m.jsonl"}, "m.jsonl"),
-        ({"text": "..."}, "nothing is left"),
-        ({"norm": "   "}, "nothing is left"),
+        ({"text": "..."}, "is empty after normalisation"),
+        ({"norm": "   "}, "is empty after normalisation"),
         ({"norm": "naïve ñandú"}, "outside the vocabulary: 'ï' 'ñ' 'ú'"),
         ({"text": "far too many words for a single second"}, "characters in"),
         ({"duration": 1.2}, "given as 1.2 s, the audio has 1.000 s"),
         ({"audio": "short.wav", "duration": 0.05, "text": "a"}, "0.050 s of audio"),
         ({"audio": "long.wav", "duration": 121}, "121.000 s of audio"),
-        ({"audio": "nothing.wav", "text": ""}, "holds nothing"),
+        ({"audio": "nothing.wav", "text": ""}, "cut off or empty"),
     ],
 )
 def test_each_fault_is_found_alone(tmp_path: Path, changes: dict[str, object], wanted: str) -> None:

@@ -173,7 +173,7 @@ def test_classes_are_parted_by_blank_lines(tmp_path: Path) -> None:
     assert days == [("Monday", "lundi"), ("Friday", "vendredi")]
     assert numbers == [("ten", "dix"), ("six", "six")]
     path.write_text("Monday\tlundi\n\nten\tdix\nsix\tsix\n", "utf-8")
-    with pytest.raises(UserError, match="'Monday' is alone"):
+    with pytest.raises(UserError, match="'Monday' is the only word of its class"):
         read_classes(path)
     path.write_text("Monday\n", "utf-8")
     with pytest.raises(UserError, match=r"classes\.tsv:1: no tab"):

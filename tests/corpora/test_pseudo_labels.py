@@ -99,7 +99,7 @@ def test_each_text_gets_its_own_stretch_of_audio(transcripts: Path, tmp_path: Pa
         ('{"path": null, "segments": []}', r"bad\.jsonl:2: wanted"),
         ('{"path": "a.wav", "segments": [{"start": "x"}]}', r"bad\.jsonl:2: wanted"),
         ("no JSON", r"bad\.jsonl:2: wanted"),
-        ('{"path": "none.wav", "segments": []}', r"none of its 0 texts"),
+        ('{"path": "none.wav", "segments": []}', r"none of its 0 transcripts"),
     ],
 )
 def test_a_file_that_holds_no_transcripts(tmp_path: Path, line: str, said: str) -> None:

@@ -69,7 +69,7 @@ def test_mismatches_are_refused(tmp_path: Path) -> None:
         ('{"text": "x"}', 'bad.jsonl:2: wanted an object with "id"'),
         ('{"id": "a", "text": null}', "bad.jsonl:2"),
         ('{"id": "a", "text": "x", "duration": "long"}', "seconds"),
-        ('{"id": "first", "text": "x"}', "first stands there twice"),
+        ('{"id": "first", "text": "x"}', "first occurs twice"),
     ],
 )
 def test_bad_lines_are_refused(tmp_path: Path, row: str, message: str) -> None:

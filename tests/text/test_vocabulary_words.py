@@ -56,7 +56,7 @@ def test_words_and_characters_of_the_same_symbols_differ() -> None:
 
 
 def test_bad_vocabularies_are_refused() -> None:
-    with pytest.raises(UserError, match="no symbols"):
+    with pytest.raises(UserError, match="only the special symbols"):
         Vocabulary.words(["each word once"])
     with pytest.raises(UserError, match="not one word"):
         Vocabulary((*SPECIALS, "two words"), spaced=True)
