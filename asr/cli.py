@@ -34,6 +34,7 @@ def _transcribe(given: argparse.Namespace) -> int:
         kind=given.format,
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
+        device=given.device,
     )
 
 
@@ -46,6 +47,7 @@ def _align(given: argparse.Namespace) -> int:
         model=given.model,
         outputs=given.outputs,
         decoding=Decoding.given(given),
+        device=given.device,
     )
 
 
@@ -70,6 +72,7 @@ def _evaluate(given: argparse.Namespace) -> int:
         ),
         as_json=given.json,
         output=given.output,
+        device=given.device,
     )
 
 
@@ -116,6 +119,7 @@ def _translate(given: argparse.Namespace) -> int:
         length_penalty=given.length_penalty,
         whole=given.whole,
         heat_map=given.heat_map,
+        device=given.device,
     )
 
 

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 from asr.errors import UserError
 
 FORMAT = 1
+PRETRAINED = Path(__file__).parent / "pretrained"
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # Beside the weights, where there are any:
 LANGUAGE_MODEL = "words.npz"  # see `WordModel.load`
@@ -44,14 +45,21 @@ class ModelFolder:
     decoding: dict[str, Any]
 
 
+def find_folder(path: Path) -> Path:
+    """Return a folder, or if there is none of this name, the model of the package with the name."""
+    shipped = PRETRAINED / path
+    return shipped if not path.exists() and shipped.is_dir() and len(path.parts) == 1 else path
+
+
 def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     """Read all but the weights.
 
-    task: the one that is wanted; None takes any.
+    path: a folder, or the name of a model of the package. task: the wanted one; None allows any.
 
     Raises:
         UserError: the folder is not there, is no model, of another task or a newer format.
     """
+    path = find_folder(path)
     try:
         config = json.loads((path / CONFIG).read_text("utf-8"))
         found, number = config["task"], config["format"]

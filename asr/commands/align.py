@@ -27,6 +27,7 @@ def run(
     model: str | None,
     outputs: Sequence[Path],
     decoding: Decoding,
+    device: str = "cpu",
 ) -> int:
     """Align a recording ("-" is stdin) with a text, or with its transcript, and return 0.
 
@@ -42,7 +43,7 @@ def run(
         from asr.inference.recognizer import Recognizer
 
         use_one_thread()
-        recognizer = decoding.applied(Recognizer.load(model))
+        recognizer = decoding.applied(Recognizer.load(model, device))
         transcript = replace(recognizer.align(source, text), path=audio)
         for kind, part in zip(kinds, parts, strict=True):
             if kind in PICTURES:

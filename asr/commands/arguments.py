@@ -15,6 +15,7 @@ from asr.commands.options import (
     Parser,
     add_command,
     add_decoding,
+    add_device,
     add_model,
     add_option,
     count,
@@ -62,6 +63,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="File, folder, or - for stdin.")
     add_model(parser)
+    add_device(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -96,6 +98,7 @@ window is outlined if the model has one or --window sets one.""",
     parser.add_argument("audio", metavar="AUDIO", help="File, or - for stdin.")
     parser.add_argument("--text", help="The text; it is normalised to lower-case a to z.")
     add_model(parser)
+    add_device(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -161,6 +164,7 @@ the cost of decoding; lines with the same source are references of one sentence.
         help="A manifest (JSON lines), or source<TAB>target lines.",
     )
     add_model(parser)
+    add_device(parser)
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",
@@ -337,6 +341,7 @@ moves to the next cue. The package's models translate English to French and Germ
         metavar="DIR",
         help="Folder of a translation model; repeated, the models form an ensemble.",
     )
+    add_device(parser)
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",

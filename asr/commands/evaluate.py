@@ -22,6 +22,7 @@ def run(
     translation: TranslationOptions,
     as_json: bool,
     output: Path | None,
+    device: str = "cpu",
 ) -> int:
     """Evaluate a model on a manifest or on sentence pairs; return 0, or 2 if anything failed.
 
@@ -40,14 +41,14 @@ def run(
         _expect(data, PAIRS, f"for {whose}, wanted lines of source<TAB>target")
         from asr.commands.evaluate_translation import run as run_translation
 
-        return run_translation(data, model, limit, translation, as_json, output)
+        return run_translation(data, model, limit, translation, as_json, output, device)
     whose = f"{model or 'the shipped speech model'}, which does not translate"
     _refuse(translation.given(), whose)
     wanted = "a manifest (JSON lines), or a translator: --model DIR or --to LANGUAGE"
     _expect(data, MANIFEST, f"for {whose}, wanted {wanted}")
     from asr.commands.evaluate_speech import run as run_speech
 
-    return run_speech(data, model, limit, speech, as_json, output)
+    return run_speech(data, model, limit, speech, as_json, output, device)
 
 
 def _task(model: str | None, to: str | None) -> str:

@@ -76,6 +76,7 @@ def run(
     options: SpeechOptions,
     as_json: bool,
     output: Path | None,
+    device: str = "cpu",
 ) -> int:
     """Evaluate a model on a manifest; return 0, or 2 if recordings failed (they are not counted).
 
@@ -97,7 +98,7 @@ def run(
         from asr.inference.recognizer import Recognizer
 
         use_one_thread()
-        recognizer = decoding.applied(Recognizer.load(model))
+        recognizer = decoding.applied(Recognizer.load(model, device))
         wall, processors = time.perf_counter(), time.process_time()
         results = list(_transcribe(recognizer, utterances, speed, attention))
         cost = Cost(

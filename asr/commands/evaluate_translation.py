@@ -94,6 +94,7 @@ def run(
     options: TranslationOptions,
     as_json: bool,
     output: Path | None,
+    device: str = "cpu",
 ) -> int:
     """Evaluate a translation model on sentence pairs; return 0.
 
@@ -116,7 +117,7 @@ def run(
         from asr.inference.translator import Translator
 
         use_one_thread()
-        translator = Translator.load(model, to=options.to)
+        translator = Translator.load(model, device, options.to)
         report = _evaluated(translator, _references(translator, read, limit), options)
         print((_as_json if as_json else _as_text)(report))
         if file is not None:

@@ -57,8 +57,19 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m",
         "--model",
-        metavar="DIR",
-        help="Model folder (default: the English model of the package).",
+        metavar="MODEL",
+        help="Model folder, or the name of a model of the package (default: english).",
+    )
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the device of the model."""
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        metavar="NAME",
+        help="Device of the model: cpu, cuda, cuda:N, or auto, a GPU if there is one (default: "
+        "cpu).",
     )
 
 

@@ -35,6 +35,7 @@ def run(
     kind: str | None,
     decoding: Decoding,
     batch_seconds: float | None,
+    device: str = "cpu",
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
@@ -59,7 +60,7 @@ def run(
         from asr.inference.recognizer import Recognizer
 
         use_one_thread()
-        recognizer = decoding.applied(Recognizer.load(model))
+        recognizer = decoding.applied(Recognizer.load(model, device))
         recognizer = recognizer.configured(batch_seconds=batch_seconds)
         written = _write(_transcripts(recognizer, found), kind, file)
         if output is not None and not written:

@@ -32,6 +32,7 @@ def run(
     length_penalty: float | None,
     whole: bool,
     heat_map: Path | None,
+    device: str = "cpu",
 ) -> int:
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
@@ -53,7 +54,7 @@ def run(
         if texts or heat_map is not None:
             raise UserError("subtitles come from --file or stdin, and have no heat map")
         cues = _cues("\n".join(_lines(file)))
-        translate = _loaded(models, to, beam, length_penalty, whole)
+        translate = _loaded(models, to, beam, length_penalty, whole, device)
         return _run_subtitles(cues, kind or ending, translate)
     given = list(texts) or _lines(file)
     if heat_map is not None:
@@ -62,7 +63,7 @@ def run(
             raise UserError(f"a heat map shows one text, got {len(given)}")
     with ExitStack() as stack:
         part = None if heat_map is None else stack.enter_context(replacing(heat_map))
-        translations = _loaded(models, to, beam, length_penalty, whole)(given)
+        translations = _loaded(models, to, beam, length_penalty, whole, device)(given)
         for translation in translations:
             print(_rendered(translation, kind or "text"))
         if part is not None:
@@ -80,11 +81,12 @@ def _loaded(
     beam: int | None,
     length_penalty: float | None,
     whole: bool,
+    device: str,
 ) -> Callable[[list[str]], list[Translation]]:
     from asr.inference.translator import Translator
 
     use_one_thread()
-    translator = Translator.load(models or None, to=to)
+    translator = Translator.load(models or None, to=to, device=device)
 
     def translate(texts: list[str]) -> list[Translation]:
         return translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)

@@ -18,11 +18,12 @@ from asr.inference.decoding import decode, force
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, cut, whole
+from asr.model_folder import PRETRAINED
 from asr.results import Segment, Transcript
 from asr.text.normalize import normalize
 from asr.text.vocabulary import UNK
 
-SHIPPED = Path(__file__).parents[1] / "pretrained" / "english"
+SHIPPED = PRETRAINED / "english"
 SHORTEST = 0.1  # seconds; less holds no word
 LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is not cut
 WINDOW = 4  # batches whose recordings are read, and sorted by length, before any is decoded
@@ -57,7 +58,7 @@ class Recognizer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None, device: str = "cpu") -> Recognizer:
-        """Load a model folder; None takes the English model of the package.
+        """Load a model folder, or a model of the package by its name; None takes "english".
 
         device: cpu, cuda, cuda:N, or auto (a GPU if there is one).
 

@@ -17,11 +17,13 @@ from asr.corpora.collate import pad_tokens
 from asr.corpora.pairs import tidy, tokenise
 from asr.errors import UserError
 from asr.inference.options import TranslationOptions
+from asr.model_folder import PRETRAINED
 from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import CONFIG, load_weights, read_folder
 from asr.models.settings import TranslationSettings
 from asr.models.translation import TranslationModel, build_translation_model
 from asr.results import StopReason, Translation, WordWeights
+from asr.runtime.device import choose_device
 from asr.runtime.ensemble import Ensemble
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
@@ -33,8 +35,7 @@ from asr.tables import from_table
 from asr.text.sentences import split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
 
-_PRETRAINED: Final = Path(__file__).parents[1] / "pretrained"
-SHIPPED: Final = {"fr": _PRETRAINED / "english-french", "de": _PRETRAINED / "english-german"}
+SHIPPED: Final = {"fr": PRETRAINED / "english-french", "de": PRETRAINED / "english-german"}
 BATCH_TOKENS: Final = 4096  # padded source tokens decoded at once
 END: Final = SPECIALS[EOS]
 
@@ -221,10 +222,7 @@ def _load(path: Path, device: str) -> Translator:
     except (ValueError, RuntimeError, TypeError) as error:
         raise UserError(f"{folder.path}: sizes that make no model: {error}") from error
     load_weights(model, folder.path)
-    try:
-        model.to(device)
-    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
-        raise UserError(f"device {device!r} cannot be used: {error}") from error
+    model.to(choose_device(device))
     return Translator((model.eval().requires_grad_(False),), source, target)
 
 

@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from asr.errors import UserError
-from asr.models.folder import WEIGHTS, copy_companions
+from asr.models.folder import WEIGHTS, copy_companions, read_folder
 from asr.tables import to_table
+from asr.training.card import write_card
 from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
 from asr.training.distributed import rank, run_in_processes
 from asr.training.journal import tell, write_json
@@ -67,8 +68,11 @@ def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> 
     progress = train(task, config.training, folder, config.seed)
     if rank() == 0:
         _finish(task, progress, folder)
-        if config.training.start_from:
-            copy_companions(Path(config.training.start_from), folder / "model")
+        start = config.training.start_from
+        source = read_folder(Path(start)).path if start else None
+        if source is not None:
+            copy_companions(source, folder / "model")
+        write_card(folder / "model", config, progress, source)
 
 
 def _make_task(config: Config, data: Path, config_folder: Path) -> Task:

@@ -60,7 +60,8 @@ class TranslationTask:
             UserError: the model to start from is missing or does not fit.
         """
         if self.config.training.start_from:
-            load_weights(self.model, Path(self.config.training.start_from))
+            folder = read_folder(Path(self.config.training.start_from), "translation")
+            load_weights(self.model, folder.path)
 
     def loss(self, batch: TextBatch, step: int) -> Losses:
         """Return cross-entropy and penalties of a batch."""
