@@ -60,6 +60,9 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         UserError: the folder is not there, is no model, of another task or a newer format.
     """
     path = find_folder(path)
+    if not path.exists():
+        names = ", ".join(sorted(each.name for each in PRETRAINED.glob("*") if each.is_dir()))
+        raise UserError(f"{path}: not a model folder, and not a model of the package ({names})")
     try:
         config = json.loads((path / CONFIG).read_text("utf-8"))
         found, number = config["task"], config["format"]

@@ -269,6 +269,18 @@ def test_require_clean_counts_all_and_shows_the_first(tmp_path: Path) -> None:
     require_clean(write_lines(tmp_path / "clean.jsonl", good()), ENGLISH)
 
 
+def test_utterances_that_are_left_out_are_not_checked(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav")
+    bad, clean = good(id="bad", duration=9), good(id="clean")
+    path = write_lines(tmp_path / "m.jsonl", bad, clean)
+    require_clean(path, left_out={"bad"})
+    with pytest.raises(UserError, match="1 problem"):
+        require_clean(path, left_out={"clean"})
+    twice = write_lines(tmp_path / "twice.jsonl", clean, clean)
+    with pytest.raises(UserError, match="1 problem"):
+        require_clean(twice, left_out={"clean"})
+
+
 # --- selecting -------------------------------------------------------------------------------
 
 

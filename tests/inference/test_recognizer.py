@@ -11,15 +11,17 @@ import torch
 from tiny_model import write_tiny_model
 
 import asr
+from asr import model_folder
 from asr.audio.read import SAMPLE_RATE, read
 from asr.errors import UserError
 from asr.inference import decoding
 from asr.inference import recognizer as recognizer_module
 from asr.inference.decoding import _is_noise
+from asr.inference.options import DecodingOptions
 from asr.inference.pieces import whole
 from asr.inference.recognizer import Failure, Recognizer
 from asr.lm.estimation import lexicon_of, train_word_ngrams
-from asr.models.folder import LANGUAGE_MODEL
+from asr.models.folder import LANGUAGE_MODEL, copy_folder
 from asr.results import Transcript
 from asr.search.hypothesis import Hypothesis
 
@@ -331,6 +333,36 @@ def test_folders_that_are_no_speech_model_are_refused(tmp_path: Path) -> None:
     (changed / "config.json").write_text(json.dumps(config), "utf-8")
     with pytest.raises(UserError, match="layers_before_reduction"):
         Recognizer.load(changed)
+
+
+def test_a_model_has_its_own_decoding_defaults(tmp_path: Path) -> None:
+    folder = write_tiny_model(tmp_path / "tiny")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    changed = config | {"decoding": {"beam": 3, "fastest": 0.0}}
+    (folder / "config.json").write_text(json.dumps(changed), "utf-8")
+    own = Recognizer.load(folder).decoding
+    assert own == replace(DecodingOptions(), beam=3, fastest=0.0)
+    assert Recognizer.load(folder).configured(beam=5).decoding.fastest == 0.0
+    copy_folder(folder, tmp_path / "copy", bits=16)
+    assert Recognizer.load(tmp_path / "copy").decoding == own
+    (folder / "config.json").write_text(json.dumps(config | {"decoding": {"beam": 0}}), "utf-8")
+    with pytest.raises(UserError, match=r"decoding\.beam must be from 1"):
+        Recognizer.load(folder)
+
+
+def test_models_of_the_package_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_tiny_model(tmp_path / "package" / "small")
+    monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "package")
+    monkeypatch.chdir(tmp_path)
+    assert not Recognizer.load("small").loaded.model.silence_mask
+    write_tiny_model(tmp_path / "small", silence_mask=True)  # a folder comes first
+    assert Recognizer.load("small").loaded.model.silence_mask
+    with pytest.raises(
+        UserError, match=r"large: not a model folder, and not a model of the package \(small\)"
+    ):
+        Recognizer.load("large")
+    with pytest.raises(UserError, match="device 'abacus'"):
+        Recognizer.load("small", device="abacus")
 
 
 def test_a_copy_without_its_model_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -83,6 +83,26 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tones, tmp_path, m
     ]
 
 
+def test_a_resumed_run_keeps_its_normaliser_when_the_data_change(tones, tmp_path, monkeypatch):
+    lines = (tones / "train.jsonl").read_text().splitlines(keepends=True)
+    manifest = tones / "changing.jsonl"
+    options = [*TINY, 'data.train=[{manifest="changing.jsonl"}]']
+    manifest.write_text("".join(lines[:30]))
+    run(CONFIG, tmp_path / "run", tones, [*options, "training.steps=4"])
+    first = weights_of(tmp_path / "run", 4)
+    manifest.write_text("".join(lines[30:]))
+    run(CONFIG, tmp_path / "run", tones, [*options, "training.steps=8"])
+    resumed = weights_of(tmp_path / "run", 8)
+    run(CONFIG, tmp_path / "new", tones, [*options, "training.steps=4"])
+    new = weights_of(tmp_path / "new", 4)
+    finished = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    for name in ("normalizer.mean", "normalizer.std"):
+        assert torch.equal(first[name], resumed[name])
+        assert torch.equal(first[name], finished[name])  # also in an average of models
+        assert not torch.equal(first[name], new[name])
+    assert not torch.equal(first["encoder.enter.weight"], resumed["encoder.enter.weight"])
+
+
 def test_a_damaged_newest_checkpoint_is_named_and_passed_over(tones, tmp_path, capsys):
     plan = [*TINY, "training.steps=8"]
     run(CONFIG, tmp_path, tones, plan)
@@ -198,6 +218,9 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
     run(CONFIG, tmp_path / "first", tones, [*TINY, "training.steps=8"])
     model = tmp_path / "first" / "model"
     (model / "words.npz").write_bytes(b"language models travel with their model")
+    own = json.loads((model / "config.json").read_text()) | {"decoding": {"lm_weight": 0.5}}
+    (model / "config.json").write_text(json.dumps(own))
+    (model / "README.md").write_text("# The first model\n")
     still = ["training.steps=4", "training.rate=0.0", "training.average=0.0"]
     plan = [*TINY, *still, f"training.start_from={model}"]
     run(CONFIG, tmp_path / "second", tones, [*plan, "seed=5"])
@@ -206,7 +229,12 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
     # Its weights, and what its features were scaled by, although this seed measures others.
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    assert (tmp_path / "second" / "model" / "words.npz").read_bytes().startswith(b"language models")
+    tuned = tmp_path / "second" / "model"
+    assert (tuned / "words.npz").read_bytes().startswith(b"language models")
+    assert json.loads((tuned / "config.json").read_text())["decoding"] == {"lm_weight": 0.5}
+    card = (tuned / "README.md").read_text()
+    assert card.startswith("# Model card\n") and card.endswith("# The first model\n")
+    assert "`train.jsonl`" in card and "Started from `model`" in card
 
     with pytest.raises(UserError, match="do not fit"):
         run(CONFIG, tmp_path / "third", tones, [*plan, "model.encoder.state_size=10"])
