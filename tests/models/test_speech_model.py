@@ -21,11 +21,11 @@ LENGTHS = [16_000, 9_001, 700]
 
 
 def fake_encoder(name):
-    """Two frames of 20 ms for four mel frames: their mean, repeated to the encoder's width."""
+    """Two frames for four mel frames: a mean that, as in Whisper, depends on the whole input."""
     size = ENCODERS[name].size
 
     def encode(mel):
-        pairs = mel.reshape(80, -1, 2).mean((0, 2))
+        pairs = mel.reshape(80, -1, 2).mean((0, 2)) + 1e-3 * mel.shape[1]
         return np.tile(pairs[:, None], (1, size)).astype(np.float32)
 
     def mel(samples):
