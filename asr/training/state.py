@@ -103,11 +103,11 @@ def load_checkpoint(
 ) -> tuple[Progress, list[Path]]:
     """Load the newest readable checkpoint.
 
-    Returns the progress (a new one where there is no checkpoint) and the damaged files that were
+    Returns the progress (a new one if there is no checkpoint) and the damaged files that were
     skipped.
 
     Raises:
-        UserError: a checkpoint holds a model of other sizes.
+        UserError: the model sizes of a checkpoint differ.
     """
     damaged: list[Path] = []
     for path in _checkpoints(folder):
@@ -141,7 +141,7 @@ def average_weights(
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Newest first."""
+    """Return the checkpoints, newest first."""
     return sorted(folder.glob("step-*.pt"), reverse=True)
 
 

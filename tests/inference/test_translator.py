@@ -139,7 +139,7 @@ def test_models_vote_and_must_speak_of_the_same(translator: Translator, tmp_path
     for one, other in zip(translator.translate(TEXTS), twice.translate(TEXTS), strict=True):
         assert_same(one, other)
     renamed = Vocabulary((*TARGET.inventory[:-1], "zut"), spaced=True)
-    with pytest.raises(UserError, match=r"second: has other vocabularies than .*first"):
+    with pytest.raises(UserError, match=r"second: its vocabularies differ from .*first"):
         Translator.load([first, save(translator, tmp_path / "second", renamed)])
     with pytest.raises(UserError, match="got no model folder"):
         Translator.load([])
@@ -151,7 +151,7 @@ def test_the_model_of_the_package_is_taken_by_its_language(
     folders = {"fr": save(translator, tmp_path / "french"), "de": tmp_path / "german"}
     monkeypatch.setattr("asr.inference.translator.SHIPPED", folders)
     assert_same(Translator.load().translate("Go!"), translator.translate("Go!"))
-    with pytest.raises(UserError, match="no translation model to 'de' is in the package"):
+    with pytest.raises(UserError, match="the package has no translation model to 'de'"):
         Translator.load(to="de")
     german = Vocabulary((*TARGET.inventory[:-1], "zut"), spaced=True)
     save(translator, folders["de"], german)

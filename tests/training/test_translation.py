@@ -214,7 +214,7 @@ def test_subwords_take_texts_as_written_and_are_the_same_each_time(tmp_path: Pat
 def test_long_pairs_are_left_out_and_told(tmp_path: Path, told: list[str]) -> None:
     made = task(tmp_path, most_words=4)
     assert max(len(side.split()) for pair in made.data.pairs for side in pair) == 4
-    assert any("4 pairs above 4 words are left out" in line for line in told)
+    assert any("4 pairs of more than 4 words are left out" in line for line in told)
 
 
 def test_settings_that_leave_nothing_are_refused(tmp_path: Path) -> None:
