@@ -1,4 +1,4 @@
-"""Word boundaries made exact: they go where the model says, in order, and the letters with them."""
+"""Refined word boundaries: they follow the model, stay in order, and move the characters along."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ lengths = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 60)), min_size=1
 
 
 class Told:
-    """A boundary model that says what it was told."""
+    """A boundary model with given offsets."""
 
     def __init__(self, offsets: list[int]) -> None:
         self.told = torch.tensor(offsets)
@@ -85,7 +85,7 @@ def test_words_stay_in_order_around_their_middles_and_letters_in_them(lengths, d
     assert all(abs(pause) < 1e-9 or pause >= SHORTEST_PAUSE for pause in pauses)
     assert [each.text for each in characters] == [each.text for each in before]
     edges = np.array([(each.start, each.end) for each in characters])
-    assert np.allclose(edges[1:, 0], edges[:-1, 1])  # here a letter begins where another ends
+    assert np.allclose(edges[1:, 0], edges[:-1, 1])  # here characters are contiguous
     assert np.allclose(edges[::3, 0], times[:, 0]) and np.allclose(edges[1::3, 1], times[:, 1])
 
 
@@ -120,7 +120,7 @@ def test_the_median_of_the_offsets_is_taken_and_starts_are_not_ends():
     torch.nn.init.zeros_(model.output.weight)
     with torch.no_grad():
         model.output.bias.fill_(-20.0)
-        model.output.bias.view(2, FRAMES)[0, REACH - 3] = 20.0  # starts: 3 frames sooner
+        model.output.bias.view(2, FRAMES)[0, REACH - 3] = 20.0  # starts: 3 frames earlier
         ends = model.output.bias.view(2, FRAMES)[1]
         ends[[REACH, REACH + 4, REACH + 9]] = torch.tensor([19.9, 20.0, 20.1])
     sound, letters = torch.randn(2, FRAMES, MELS), torch.randint(0, len(LETTERS), (2, 4))
@@ -136,7 +136,7 @@ def test_surroundings_repeat_the_edges():
 
 
 def write_boundaries(folder: Path, symbols: int, offset: int | None = None) -> None:
-    """Write one of random weights, sure of all it says, or one that moves by `offset` frames."""
+    """Write a model of random large weights, or one that moves by `offset` frames."""
     state = BoundaryModel(80, symbols).state_dict()
     for name in ("sound.weight", "output.weight"):
         state[name] *= 100.0
@@ -160,7 +160,7 @@ def test_a_model_folder_may_hold_boundaries(tmp_path):
 
 
 def speech(seconds: float) -> np.ndarray:
-    """Bursts of noise, as the tiny model has them."""
+    """Return bursts of noise, on which the tiny model writes text."""
     count = round(16_000 * seconds)
     noise = np.random.default_rng(0).standard_normal(count)
     return (0.3 * noise * np.sin(np.arange(count) / 900)).astype(np.float32)
@@ -197,7 +197,7 @@ def test_slowed_speech_is_looked_at_as_it_was(tmp_path, monkeypatch):
         .log_probability
         for each in (0.0, 0.1)
     ]
-    assert scores[0] != scores[1]  # one was slowed down
+    assert scores[0] != scores[1]  # one of them was slowed down
     assert torch.equal(seen[0], seen[1])
 
 

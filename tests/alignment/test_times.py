@@ -29,9 +29,9 @@ from asr.search import greedy
 from asr.text.vocabulary import EOS
 
 BLANK = 0
-SIZE = 6  # of the vocabulary
-SECONDS = 0.08  # an annotation
-Path = list[tuple[int, int, int]]  # blanks before, token, frames it lasts
+SIZE = 6  # vocabulary size
+SECONDS = 0.08  # duration of an annotation
+Path = list[tuple[int, int, int]]  # blanks before, token, duration in frames
 
 paths = st.lists(st.tuples(st.integers(0, 3), st.integers(1, SIZE - 1), st.integers(1, 3)))
 seeds = st.integers(0, 2**31)
@@ -39,7 +39,7 @@ quick = settings(max_examples=40, deadline=None)
 
 
 def emit(labels: list[int], random: np.random.Generator) -> NDArray[np.float64]:
-    """Log-probabilities (T', V) under which `labels` is surely the best labelling of frames."""
+    """Log-probabilities (T', V) whose best labelling of frames is `labels`."""
     logits = random.normal(size=(len(labels), SIZE))
     logits[range(len(labels)), labels] += 20
     return logits - np.log(np.exp(logits).sum(1, keepdims=True))
@@ -126,7 +126,7 @@ def test_no_monotone_path_is_better(steps: int, annotations: int, seed: int) -> 
 
 def test_a_stray_step_does_not_drag_the_path_along() -> None:
     weights = np.eye(8) + 1e-3
-    weights[3] = np.eye(8)[7]  # the fourth step looks at the end, and surely
+    weights[3] = np.eye(8)[7]  # the fourth step attends to the end only
     assert monotone_path(weights) == [0, 1, 2, 2, 4, 5, 6, 7]
 
 
@@ -155,8 +155,8 @@ def test_spans_of_ctc_hold_their_frames() -> None:
     for (start, end), (first, stop) in zip(found, frames, strict=True):
         assert start <= first * seconds < stop * seconds <= end
         assert end - start <= (stop - first) * seconds + CTC_REACH.back + CTC_REACH.ahead + 1e-9
-    assert found[1][1] == found[2][0]  # neighbours meet
-    assert found[3][0] - found[2][1] > 1  # the pause belongs to nobody
+    assert found[1][1] == found[2][0]  # contiguous
+    assert found[3][0] - found[2][1] > 1  # the pause belongs to no word
 
 
 def test_spans_of_attention_lie_where_it_looked() -> None:
