@@ -55,9 +55,9 @@ def cut(found: WordWeights, parts: Sequence[str]) -> list[str]:
     preceding word, and no part is empty if there are enough words.
     """
     words = found.target[:-1]
-    owner = _owners(found.source[:-1], parts)
+    index_of_part = _part_indices(found.source[:-1], parts)
     weights = found.weights[:-1, :-1]
-    on_part = np.stack([weights[:, owner == part].sum(1) for part in range(len(parts))])
+    on_part = np.stack([weights[:, index_of_part == part].sum(1) for part in range(len(parts))])
     edges = _best_edges(on_part, [bool(_WORD.search(word)) for word in words])
     return [" ".join(words[start:stop]) for start, stop in pairwise(edges)]
 
@@ -65,11 +65,11 @@ def cut(found: WordWeights, parts: Sequence[str]) -> list[str]:
 def _passages(cues: Sequence[Span]) -> list[list[_Fragment]]:
     """Group fragments: those of a sentence over several cues together, others alone."""
     passages: list[list[_Fragment]] = []
-    said = [turns(cue.text) for cue in cues]
-    for number, its in enumerate(said):
+    texts = [turns(cue.text) for cue in cues]
+    for number, its in enumerate(texts):
         for place, turn in enumerate(its):
             fragment = _Fragment(number, turn.dash, turn.text)
-            follows = number > 0 and place == 0 and bool(said[number - 1]) and not turn.dash
+            follows = number > 0 and place == 0 and bool(texts[number - 1]) and not turn.dash
             if follows and _goes_on(cues[number - 1], cues[number], passages[-1], turn.text):
                 passages[-1].append(fragment)
             else:
@@ -82,24 +82,24 @@ def _goes_on(before: Span, cue: Span, passage: Sequence[_Fragment], text: str) -
 
     Texts in lower case, such as transcripts, give no indication.
     """
-    said = " ".join(each.text for each in passage)
-    sentence = f"{split_sentences(said)[-1]} {split_sentences(text)[0]}"
+    before_text = " ".join(each.text for each in passage)
+    sentence = f"{split_sentences(before_text)[-1]} {split_sentences(text)[0]}"
     return (
         cue.start - before.end <= LONGEST_GAP
-        and not _END.search(said)
+        and not _END.search(before_text)
         and text[0].islower()
-        and any(map(str.isupper, said))
+        and any(map(str.isupper, before_text))
         and len(sentence.split()) <= MOST_WORDS
     )
 
 
-def _owners(words: Sequence[str], parts: Sequence[str]) -> NDArray[np.int64]:
+def _part_indices(words: Sequence[str], parts: Sequence[str]) -> NDArray[np.int64]:
     """Return the index of the part of each source word, by character positions."""
     ends = np.cumsum([len("".join(part.split())) for part in parts])
     starts = np.cumsum([0, *map(len, words)])
     scaled = starts[:-1] * (ends[-1] / max(starts[-1], 1))  # unknown words may have a shorter form
-    owners: NDArray[np.int64] = np.searchsorted(ends, scaled, side="right")
-    return owners
+    indices: NDArray[np.int64] = np.searchsorted(ends, scaled, side="right")
+    return indices
 
 
 def _best_edges(on_part: NDArray[np.float32], may_start: Sequence[bool]) -> list[int]:

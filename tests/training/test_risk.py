@@ -117,11 +117,9 @@ def test_translation_counts_the_bleu_that_is_missed(tmp_path):
     batch = made.make(0, 0, [0, 3, 4])
     right = made.target.encode("je suis chez moi .")
     assert unpad(batch.tokens, batch.token_lengths)[1] == right
-    assert made._missed(right, right) == pytest.approx(0)
-    assert made._missed(right, right[:3]) == pytest.approx(
-        6 * (1 - 0.5134), abs=1e-3
-    )  # e^(1 − 5/3)
-    assert made._missed(right, made.target.encode("va chez toi !")) > 4
+    assert made._cost(right, right) == pytest.approx(0)
+    assert made._cost(right, right[:3]) == pytest.approx(6 * (1 - 0.5134), abs=1e-3)  # e^(1 − 5/3)
+    assert made._cost(right, made.target.encode("va chez toi !")) > 4
     plain = made.loss(batch, 0)
     made.config = replace(made.config, loss=replace(made.config.loss, risk=0.25, risk_beam=2))
     found = made.loss(batch, 0)

@@ -77,7 +77,7 @@ class TranslationTask:
                     lambda: self._remember(batch),
                     most_target_tokens(batch.source_lengths).cpu().numpy(),
                     unpad(batch.tokens, batch.token_lengths),
-                    self._missed,
+                    self._cost,
                     settings.risk_beam,
                 )
                 parts["risk"] = errors / amount
@@ -89,9 +89,9 @@ class TranslationTask:
         annotations = self.model.encoder(batch.source, batch.source_lengths)
         return self.model.decoder.prepare(annotations)
 
-    def _missed(self, wanted: list[int], said: list[int]) -> float:
+    def _cost(self, wanted: list[int], output: list[int]) -> float:
         """Return the cost of a translation: 1 − BLEU, times the length of the reference."""
-        found = sentence_bleu(self.target.decode(wanted), self.target.decode(said)) / 100
+        found = sentence_bleu(self.target.decode(wanted), self.target.decode(output)) / 100
         return (1 - found) * (len(wanted) + 1)
 
     # validation

@@ -111,19 +111,19 @@ class TranslationData:
         settings = self.config.data
         classes = self._read_classes(config_folder) if settings.exchanged else []
         count = round(settings.exchanged * len(self.pairs))
-        self._add_unasked(exchange(self.pairs, classes, count, random))
+        self._add_generated(exchange(self.pairs, classes, count, random))
         count = round(settings.renamed * len(self.pairs))
-        self._add_unasked(rename(self.pairs, count, random))
+        self._add_generated(rename(self.pairs, count, random))
         self.pairs += join(self.pairs, round(settings.joined * len(self.pairs)), random)
         drawn = random.integers(len(self.pairs), size=round(settings.spoken * len(self.pairs)))
         for source, target in [self.pairs[index] for index in drawn]:
-            if said := spoken(source):
-                self.pairs.append(Pair(said, target))
+            if text := spoken(source):
+                self.pairs.append(Pair(text, target))
 
-    def _add_unasked(self, made: Sequence[Pair]) -> None:
+    def _add_generated(self, made: Sequence[Pair]) -> None:
         """Add generated pairs, except those whose source is in the dev or test set."""
-        unasked, _ = part(made, [self.asked])
-        self.pairs += unasked
+        trainable, _ = part(made, [self.asked])
+        self.pairs += trainable
 
     @property
     def by_words(self) -> bool:
