@@ -50,7 +50,7 @@ class TableDecoder:
 class ScriptedDecoder:
     """Emits given tokens with given attention, utterance by utterance.
 
-    memory.values: (B, steps, 2): token and peak of each step; after the last one it goes on so.
+    memory.values: (B, steps, 2): token and peak of each step; the last one is repeated.
     """
 
     vocabulary_size = 12
