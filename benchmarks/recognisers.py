@@ -145,15 +145,15 @@ def _hama() -> tuple[Transcribe, list[Path]]:
     """Load Hama: audio to phonemes, then phonemes to characters, in parts that fit its input."""
     from hama import ASRModel, P2GModel
 
-    sounds, letters = ASRModel(), P2GModel()
+    recognise, spell = ASRModel(), P2GModel()
 
     def transcribe(samples: Any) -> str:
         parts = [""]
-        for word in sounds(samples, RATE).word_phoneme_text.split(" | "):
+        for word in recognise(samples, RATE).word_phoneme_text.split(" | "):
             if len(parts[-1].split()) + len(word.split()) >= HAMA_PHONEMES:
                 parts.append("")
             parts[-1] += f" | {word}" if parts[-1] else word
-        return " ".join(letters(part).text for part in parts)
+        return " ".join(spell(part).text for part in parts)
 
     used = ("asr_waveform", "p2g")
     assets = _files(_package("hama") / "assets")

@@ -115,9 +115,9 @@ def row(name: str, threads: int, found: Found) -> str:
 def run_apart(job: Job, python: str) -> Found:
     """Run one translator in a separate process, and return its measurements."""
     with tempfile.TemporaryDirectory() as folder:
-        asked, found = Path(folder) / "job.json", Path(folder) / "found.json"
-        asked.write_text(json.dumps(job), "utf-8")
-        command = [python, __file__, "--job", str(asked), str(found)]
+        job_file, found = Path(folder) / "job.json", Path(folder) / "found.json"
+        job_file.write_text(json.dumps(job), "utf-8")
+        command = [python, __file__, "--job", str(job_file), str(found)]
         environment = os.environ | dict.fromkeys(THREADS, str(job.threads))
         subprocess.run(command, env=environment, check=True)
         parameters, *speeds = json.loads(found.read_text("utf-8"))

@@ -109,11 +109,11 @@ def errors(text: str, times: Times, spoken: Sequence[Span]) -> list[tuple[float,
     text: the normalised transcript. Its words are aligned with those of `spoken` by minimum edit
     distance.
     """
-    heard = [normalize(each.text) for each in spoken]
-    kept = [at for at, word in enumerate(heard) if word and " " not in word]
+    recognised = [normalize(each.text) for each in spoken]
+    kept = [at for at, word in enumerate(recognised) if word and " " not in word]
     if not text or not kept:
         return []
-    (chunks,) = jiwer.process_words(text, " ".join(heard[at] for at in kept)).alignments
+    (chunks,) = jiwer.process_words(text, " ".join(recognised[at] for at in kept)).alignments
     found = []
     for chunk in chunks:
         if chunk.type != "equal":

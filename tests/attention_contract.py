@@ -1,4 +1,4 @@
-"""What every mechanism owes the decoder, as checks that a test calls with its own mechanism."""
+"""The contract of attention mechanisms, as checks that tests call with a mechanism."""
 
 import torch
 
@@ -8,7 +8,7 @@ from asr.attention.normalizers import build_normalizer
 from asr.models.decoder import Decoder
 from asr.models.settings import DecoderSettings
 
-SIZE = 8  # of queries, annotations and keys: dot attention wants one size for the first two
+SIZE = 8  # of queries, annotations and keys: dot attention needs the first two to be equal
 LENGTH = 11
 OPTIONS = {"location_features": 2, "location_width": 3, "local_reach": 3}
 
@@ -21,7 +21,7 @@ def make(kind, normalizer="softmax", window=None, heads=1, key_value_heads=None)
 
 
 def given():
-    """Four utterances: whole, padded, with silence at both ends and within, and all silence."""
+    """Return four utterances: full, padded, with silences at the ends and inside, all silence."""
     torch.manual_seed(4)
     mask = torch.ones(4, LENGTH, dtype=torch.bool)
     mask[1, 9:] = False
@@ -31,7 +31,7 @@ def given():
 
 
 def check_distribution(attention):
-    """Weights are a distribution over what may be attended to; the alignment adds them up."""
+    """Weights are a distribution over the allowed positions; the alignment accumulates them."""
     annotations = given()
     memory = attention.prepare(annotations)
     state = attention.start(memory, 3)
@@ -51,7 +51,7 @@ def check_distribution(attention):
 
 
 def check_neighbours(attention):
-    """Neither the other utterances of a batch nor the other hypotheses change anything."""
+    """Results do not depend on other utterances of the batch or on other hypotheses."""
     together = given()
     memory = attention.prepare(together)
     state = attention.start(memory, 3)
@@ -91,7 +91,7 @@ def check_gradients(attention):
 
 
 def check_low_precision(attention):
-    """In 16 bits the weights are still float32, and a distribution."""
+    """With 16-bit inputs the weights are float32 and a distribution."""
     annotations = given()
     narrow = Annotations(annotations.values.float(), annotations.mask)
     attention = attention.float()
@@ -103,7 +103,7 @@ def check_low_precision(attention):
 
 
 def check_decoder(attention):
-    """Teacher forcing over all steps equals the steps one by one."""
+    """Teacher forcing over all steps equals single steps."""
     settings = DecoderSettings(4, SIZE, 3, dropout=0.0)
     decoder = Decoder(attention, 9, SIZE, settings).double().eval()
     memory = decoder.prepare(given())

@@ -1,4 +1,4 @@
-"""Everything a change must pass, one after the other; stops at the first that fails."""
+"""Runs all checks that a change must pass; stops at the first failure."""
 
 import subprocess
 import sys

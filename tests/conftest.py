@@ -2,6 +2,6 @@
 
 from hypothesis import settings
 
-# A deadline measures the machine, not the code: on a busy one it fails what is right.
+# No deadline: on a busy machine a correct test could exceed it.
 settings.register_profile("asr", deadline=None)
 settings.load_profile("asr")

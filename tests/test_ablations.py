@@ -1,4 +1,4 @@
-"""The ablations: toys by hand, cuts that cut, and each command end to end on the smallest scale."""
+"""The ablations: toy tasks, cuts, and each command end to end at the smallest scale."""
 
 import importlib
 import itertools
@@ -38,7 +38,7 @@ WORDS = RECIPES / "fra_eng" / "words.toml"
 
 
 def load(name: str, recipe: str = "ablations") -> ModuleType:
-    """Import a script of a recipe, which finds its neighbours as if it were started."""
+    """Import a script of a recipe, which can import its neighbours as if it were run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(RECIPES / recipe))
         return importlib.import_module(name)
@@ -57,13 +57,13 @@ def start(
 
 
 def rows(table: Path) -> list[list[str]]:
-    """The rows of all Markdown tables of a file, as cells; headers among them."""
+    """Return the rows of all Markdown tables of a file as cells, headers included."""
     lines = [line for line in table.read_text("utf-8").splitlines() if line.startswith("|")]
     return [[each.strip() for each in line.strip("|").split("|")] for line in lines]
 
 
 def check_what_is_written(folder: Path, name: str, printed: str) -> None:
-    """A command leaves a picture, and the tables that it prints."""
+    """Check that a command writes a picture and the tables that it prints."""
     assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / f"{name}.md").read_text("utf-8") == printed
 
@@ -128,7 +128,7 @@ def test_what_is_cut_off_reaches_nothing(cut):
     token_is_cut = cut in ("no-token-to-cell", "all-three")
     assert first.hidden.any() != state_is_cut
     assert torch.equal(states[0].hidden, states[1].hidden) == token_is_cut
-    # Past the cell, the token reaches the logits through the readout alone.
+    # Without the cell, the token affects the logits only through the readout.
     assert torch.equal(*logits) == (cut == "all-three")
     read = decoder.readout
     bare = cut in ("bare-readout", "all-three")
@@ -149,7 +149,7 @@ def test_the_toys_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch,
         assert all(0 <= float(each) <= 1 for row in part[2:] for each in row[2:6])
     check_what_is_written(tmp_path, "paths", capsys.readouterr().out)
     with monkeypatch.context() as patch:
-        patch.setattr(paths, "train", None)  # what is finished is not trained again
+        patch.setattr(paths, "train", None)  # finished runs are not trained again
         start(patch, paths, *asked, "--steps", 2)
         assert rows(tmp_path / "paths.md") == table
         with pytest.raises(UserError, match="holds a run of 2 steps, wanted 1"):
@@ -161,7 +161,7 @@ def test_the_toys_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch,
 
 def test_a_cell_shows_mean_and_spread():
     assert summary.cell([0.5]) == "0.500"
-    assert summary.cell([1.0, 2.0, 3.0], digits=1) == "2.0 ± 1.0"  # of the sample: by n − 1
+    assert summary.cell([1.0, 2.0, 3.0], digits=1) == "2.0 ± 1.0"  # sample deviation: n − 1
 
 
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path):
@@ -204,9 +204,9 @@ def test_kinds_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch, ca
             ["fixed", "gru", "full"],
         ]
     assert table[4][3:] == ["1 to 10"]
-    assert int(table[2][-1]) > int(table[3][-1])  # a fixed context has no weights of its own
+    assert int(table[2][-1]) > int(table[3][-1])  # a fixed context has no parameters
     check_what_is_written(tmp_path, "kinds", capsys.readouterr().out)
-    monkeypatch.setattr(kinds, "run", None)  # what is finished is not trained again
+    monkeypatch.setattr(kinds, "run", None)  # finished runs are not trained again
     start(monkeypatch, kinds, *asked)
     assert rows(tmp_path / "kinds.md") == table
     with pytest.raises(UserError, match=r"holds a run of words\.toml training\.steps=2"):
@@ -218,7 +218,7 @@ def test_bleu_by_length_is_that_of_the_sentences_of_each_bucket():
     sources = ["a b c", " ".join("a" * 11), " ".join("a" * 60), "a"]
     said = ["one two three four .", "nothing that is right", "Six seven eight nine .", "."]
     wanted = ["one two three four .", "some other words", "six seven eight nine .", "."]
-    for tokens in (True, False):  # bare tokens are scored in lower case, texts as they stand
+    for tokens in (True, False):  # tokens are scored in lower case, texts unchanged
         dev = kinds.Dev(sources, [(text,) for text in wanted], tokens)
         found = dict(kinds.by_length(dev, said))
         assert list(found) == ["1 to 10", "11 to 20", "over 50"]
@@ -242,7 +242,7 @@ def test_neighbours_are_joined_on_both_sides_and_what_is_left_over_is_dropped():
 
 
 def test_lengths_from_models_to_a_table_and_a_picture(tmp_path, monkeypatch, capsys):
-    """The references are what one of the models says itself; the other speaks another language."""
+    """The references are the output of one of the models; the other has another language."""
     pytest.importorskip("sacrebleu")
     french = Translator.load(to="fr")
     long = "The old man in the blue coat reads the newspaper of yesterday."  # 12 words
@@ -258,12 +258,12 @@ def test_lengths_from_models_to_a_table_and_a_picture(tmp_path, monkeypatch, cap
     start(monkeypatch, lengths, *asked, "--lengths", 5, 10, "--join", 1, 2)
     single, joined = (tmp_path / "out/lengths.md").read_text("utf-8").split("2 joined sentences")
     table = rows(tmp_path / "out/lengths.md")
-    assert table[0] == ["", "all", "1 to 5", "over 10"]  # no line is between
+    assert table[0] == ["", "all", "1 to 5", "over 10"]  # no line in between
     assert table[2] == ["one, twice", *["100.0 ± 0.0"] * 3]
     assert table[3][0] == "other" and all(float(each) < 20 for each in table[3][1:])
     assert table[4] == ["*lines*", "4", "3", "1"]
     assert "single sentences" in single and "single" not in joined
-    assert table[5] == ["", "all", "6 to 10"]  # the second set has nobody to join
+    assert table[5] == ["", "all", "6 to 10"]  # the second set has one line, so nothing to join
     assert table[9] == ["*lines*", "1", "1"]
     check_what_is_written(tmp_path / "out", "lengths", capsys.readouterr().out)
     start(monkeypatch, lengths, *asked, "--lengths", 5, 10, "--fewest", 2)
@@ -291,7 +291,7 @@ def test_what_lengths_cannot_use_is_refused(tmp_path, monkeypatch, capsys):
 
 
 def settings_of(overrides: list[str]) -> dict[str, object]:
-    """All settings of the speech config with their whole names."""
+    """Return all settings of the speech config with their full names."""
 
     def flat(table: dict[str, Any], before: str) -> Iterator[tuple[str, object]]:
         for key, value in table.items():
@@ -327,7 +327,7 @@ def test_the_dev_utterances_are_left_out_of_training():
 
 
 def test_the_share_of_weight_outside_speech_by_hand():
-    heard = np.zeros(20, dtype=bool)  # frames; 8 an annotation, the last one of 4
+    heard = np.zeros(20, dtype=bool)  # frames, 8 per annotation; the last has 4
     heard[9:12] = True
     weights = torch.tensor([[0.25, 0.5, 0.25], [0.0, 1.0, 0.0], [0.9, 0.0, 0.1]])
     found = speech.share_outside(weights, Piece(0.0, np.zeros(3440, np.float32), heard), 8)
@@ -445,7 +445,7 @@ def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeyp
         ["window", "no window"],
     ]
     check_what_is_written(tmp_path, "speech", capsys.readouterr().out)
-    monkeypatch.setattr(runs, "run", None)  # what is finished is not trained again
+    monkeypatch.setattr(runs, "run", None)  # finished runs are not trained again
     start(monkeypatch, speech, *asked)
     assert rows(tmp_path / "speech.md") == table
     with pytest.raises(UserError, match=r"holds a run of .* training\.validate_every=2 seed=1;"):
@@ -470,7 +470,7 @@ def test_more_hours_hold_the_fewer_and_are_as_many_as_asked_for():
         assert all(set(kept) <= set(corpus) for kept, corpus in zip(part, corpora, strict=True))
     for less, more in itertools.pairwise(parts.values()):
         assert all(set(few) < set(many) for few, many in zip(less, more, strict=True))
-    assert 50 <= len(parts[1][0]) <= 95  # three quarters of what there is, more or less
+    assert 50 <= len(parts[1][0]) <= 95  # about three quarters
     with pytest.raises(UserError, match=r"wanted 5 hours of speech, got 4\.00"):
         hours.first_hours(corpora, 5)
 
@@ -487,7 +487,7 @@ def hours_of(corpora: list[list[Utterance]]) -> float:
 
 
 def learnt(run: Path) -> list[list[Utterance]]:
-    """What a run was trained on, by corpus."""
+    """Return the training utterances of a run, by corpus."""
     config = json.loads((run / "config.json").read_text("utf-8"))
     return [read_manifest(each["manifest"]) for each in config["data"]["train"]]
 
@@ -499,7 +499,7 @@ def test_a_model_of_few_hours_labels_the_rest(tones, tmp_path, monkeypatch, caps
     heard = []
 
     def write_down(loaded, pieces, decoding):
-        """Be surer of each piece than of the one before it; the first does not end."""
+        """Return rising confidence for each piece; the first does not end."""
         heard.append(len(pieces))
         nothing = (), np.zeros((1, 1), np.float32)
         ends = ["length", *["eos"] * (len(pieces) - 1)]
@@ -531,7 +531,7 @@ def test_a_model_of_few_hours_labels_the_rest(tones, tmp_path, monkeypatch, caps
     (row,) = rows(tmp_path / "hours.md")[2:]
     assert row[0] == "0.005+self"
     assert float(row[1]) == pytest.approx(hours_of(more), abs=0.005)
-    start(monkeypatch, hours, *asked)  # what is finished is neither labelled nor trained again
+    start(monkeypatch, hours, *asked)  # finished runs are neither labelled nor trained again
     assert heard.count(len(rest)) == 1
     capsys.readouterr()
 
@@ -557,7 +557,7 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     whole_train = sum(each.duration for each in train) / 3600
     assert amounts[0] <= 0.005 < whole_train and amounts[1] == pytest.approx(whole_train, abs=0.005)
     assert all(float(each) > 0 for row in table[2:] for each in row[2:-1])
-    for row in table[2:]:  # its seconds are written whole, so a quick machine's are 0
+    for row in table[2:]:  # seconds are rounded, so 0 on a fast machine
         scored = json.loads((tmp_path / f"{row[0]}-1" / "scores.json").read_text("utf-8"))
         assert scored["seconds"] > 0 and row[-1] == f"{scored['seconds']:.0f}"
     config = json.loads((tmp_path / "synthetic-1" / "config.json").read_text("utf-8"))
@@ -566,7 +566,7 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     assert [len(read_manifest(each["manifest"])) for each in entries] == [len(train), 6]
     assert len(hours.read_report(tones, hours.load(["data.dev=dev.jsonl"]), 2).texts) == 2
     check_what_is_written(tmp_path, "hours", capsys.readouterr().out)
-    monkeypatch.setattr(runs, "run", None)  # what is finished is not trained again
+    monkeypatch.setattr(runs, "run", None)  # finished runs are not trained again
     start(monkeypatch, hours, *asked)
     assert rows(tmp_path / "hours.md") == table
     with pytest.raises(UserError, match=r"holds a run of .* every=2; use another"):

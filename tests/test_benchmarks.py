@@ -1,4 +1,4 @@
-"""The benchmarks: what they ask, what they print of given figures, and peers that are not there."""
+"""The benchmarks: their jobs, their tables for given figures, and peers that are not installed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def word_times(monkeypatch: pytest.MonkeyPatch, recognisers: ModuleType) -> Modu
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """A command line whose data are three pairs, each several times."""
+    """Return a command line with data of three pairs, each several times."""
     lines = [f"{source}\t{target}\n" for source, target in PAIRS * 4]
     (tmp_path / "train.txt").write_text("".join(lines), "utf-8")
     (tmp_path / "test.txt").write_text("".join(f"{each}\n" for each, _ in PAIRS), "utf-8")
@@ -144,8 +144,8 @@ def test_decoding_does_the_work_that_was_asked_for(
     ours.step(ours.batches[0])
     state = torch.random.get_rng_state()
     for beam in (1, 4):
-        assert ours.decode(job.questions[0], beam, 60) == [60, 60]  # though it loops or would end
-    assert torch.equal(state, torch.random.get_rng_state())  # training draws dropout, this none
+        assert ours.decode(job.questions[0], beam, 60) == [60, 60]  # although it loops or would end
+    assert torch.equal(state, torch.random.get_rng_state())  # no random draws, unlike training
     ours.step(ours.batches[1])
     assert not torch.equal(state, torch.random.get_rng_state())
 
@@ -256,7 +256,7 @@ def test_a_recogniser_hears_every_recording(recognisers: Any, tmp_path: Path) ->
         soundfile.write(path, np.zeros(length), recognisers.RATE)
     found = recognisers._run("toy", audio)
     assert found["texts"] == ["100 samples", "200 samples"]
-    assert heard == [100, 100, 200]  # the first once before the clock starts
+    assert heard == [100, 100, 200]  # the first once more, as a warm-up
     assert found["size_mb"] == pytest.approx(0.002) and found["memory_mib"] > 1
 
 

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: what is printed where, and the exit status."""
+"""The command line: output, errors and exit status."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]):
-    """Run a command: (status, stdout, stderr)."""
+    """Run a command and return status, stdout and stderr."""
 
     def call(*arguments: object) -> SimpleNamespace:
         try:
@@ -49,14 +49,14 @@ def run(capsys: pytest.CaptureFixture[str]):
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A second and a half of speech."""
+    """Return 1.5 seconds of speech."""
     path = tmp_path_factory.mktemp("clip") / "clip.wav"
     soundfile.write(path, read(FLAC).samples[8000:32000], 16000)
     return path
 
 
 def make_bad(folder: Path, kind: str) -> Path:
-    """A recording that something is wrong with."""
+    """Return a damaged recording."""
     path = folder / f"{kind}.wav"
     match kind:
         case "missing":
@@ -390,7 +390,7 @@ def test_output_that_cannot_be_taken(tmp_path: Path, target: str, status: int, l
     text = tmp_path / "t.txt"
     text.write_text("one\n" * 3, "utf-8")
     command = [sys.executable, "-m", "asr", "score", str(text), str(text)]
-    # Buffered, as it is for users: what is written at the very end must not fail once more.
+    # Buffered, as for users: the last write must not fail a second time.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(
         command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment

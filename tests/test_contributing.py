@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md's example of a new attention mechanism, done as it is written there."""
+"""The example of a new attention mechanism in CONTRIBUTING.md, executed as written."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ SECTION = TEXT.split("## Adding an attention mechanism\n")[1].split("\n## ")[0]
 
 @pytest.fixture
 def cosine(monkeypatch):
-    """Put the new file and its line in their places; return the kind that the config names."""
+    """Add the new file and its line in `KINDS`; return the kind in the config."""
     path = re.search(r"The new file, `(asr/attention/\w+\.py)`", SECTION).group(1)
     (source, line), (config,) = (
         re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)

@@ -1,4 +1,4 @@
-"""The documentation: links lead somewhere, lines are short, and what it says to run does run."""
+"""The documentation: links are valid, lines are short, snippets and commands work."""
 
 import argparse
 import importlib.util
@@ -12,7 +12,7 @@ import pytest
 from asr.commands.arguments import command_line
 
 ROOT = Path(__file__).parents[1]
-WIDEST = 120  # characters of a line, but in tables, code, and what cannot be broken
+WIDEST = 120  # characters per line, except in tables, code, and unbreakable lines
 README_LINES = 130
 GENERATED = ("docs/reference/commands.md", "docs/reference/configuration.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -43,7 +43,7 @@ def python_snippets() -> list[tuple[str, str]]:
 
 
 def command_lines() -> list[tuple[str, str]]:
-    """Every `asr …` of the code blocks, without comments, pipes and redirections."""
+    """Return all `asr …` commands of code blocks, without comments, pipes and redirections."""
     found = []
     for page in PAGES:
         for language, block in FENCE.findall(text_of(page)):

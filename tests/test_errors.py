@@ -1,4 +1,4 @@
-"""How commands end: the status that a shell gets, and what stands on stderr."""
+"""Exit status and stderr of commands."""
 
 import os
 import subprocess
@@ -60,7 +60,7 @@ def test_what_nobody_reads_any_more_is_no_error():
     reading, writing = os.pipe()
     os.close(reading)
     command = "from asr.errors import exit_status; raise SystemExit(exit_status(lambda: print(1)))"
-    kept_back = {**os.environ, "PYTHONUNBUFFERED": ""}  # so that writing fails at the end only
+    kept_back = {**os.environ, "PYTHONUNBUFFERED": ""}  # so that writing fails only at the end
     done = subprocess.run(
         [sys.executable, "-c", command], stdout=writing, stderr=-1, cwd=ROOT, env=kept_back
     )

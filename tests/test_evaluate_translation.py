@@ -1,4 +1,4 @@
-"""`asr evaluate` of a translation model as a user meets it: tables, records, pictures, mistakes."""
+"""`asr evaluate` of a translation model: tables, records, pictures and errors."""
 
 import json
 from collections.abc import Callable
@@ -75,7 +75,9 @@ def test_many_sentences_show_the_worst_and_draw_the_first(run, model: str, tmp_p
     done = run(pairs(tmp_path, *lines), "-m", model, "--heat-map", tmp_path / "all.svg")
     assert "the 12 of 15 sentences with the lowest BLEU" in done.out
     assert "the picture has the first 12 of 15 sentences" in done.out
-    assert (tmp_path / "all.svg").read_text("utf-8").count('id="axes_') == 2 * 12  # with a bar each
+    assert (tmp_path / "all.svg").read_text("utf-8").count(
+        'id="axes_'
+    ) == 2 * 12  # each with a colour bar
     few = run(pairs(tmp_path, *lines), "-m", model, "--limit", 2)
     assert "2 sentences in" in few.out and "lowest BLEU" not in few.out
 

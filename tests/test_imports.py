@@ -1,4 +1,4 @@
-"""Imports go one way, and starting up is quick: read from the source, and measured."""
+"""Imports go one way, and start-up is fast."""
 
 import ast
 import subprocess
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "asr"
 HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer", "tqdm")
 
-# Room → what of asr it may import besides itself. A name stands for the module and all below it.
+# Package → the parts of asr that it may import in addition to itself, submodules included.
 BASE = {"asr.errors", "asr.results", "asr.tables", "asr.model_folder"}
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
@@ -63,7 +63,7 @@ MODULES = {name_of(file): file for file in sorted(PACKAGE.rglob("*.py"))}
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """All that a module imports, at its top or later; `from a import b` is a.b if that is one."""
+    """Return all imports of a module, anywhere; `from a import b` is a.b if that is a module."""
     found = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -124,7 +124,7 @@ def test_torchaudio_is_imported_in_one_place() -> None:
 
 
 def test_there_are_no_cycles() -> None:
-    # The package itself hands names on lazily; below it, even imports inside functions count.
+    # The package itself exports names lazily; below it, imports inside functions also count.
     graph = {name: {one for one in imports(name) if one in MODULES} for name in MODULES}
     graph["asr"] = set()
     while leaves := [name for name, needed in graph.items() if not needed]:
@@ -147,7 +147,7 @@ def test_there_are_no_cycles() -> None:
 def test_starts_quickly_and_without_heavy_libraries(code: str, limit: float) -> None:
     script = f"""
 import sys, time
-start = time.process_time()  # not the clock's: other work on this machine is not ours
+start = time.process_time()  # CPU time, independent of other work on the machine
 try:
     {code}
 except SystemExit:

@@ -1,4 +1,4 @@
-"""The recipe of long sentences: a fixed grammar, disjoint files, and one command to the table."""
+"""The recipe of long sentences: grammar, disjoint files, and the command that makes the table."""
 
 import importlib
 import sys

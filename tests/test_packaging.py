@@ -1,4 +1,4 @@
-"""What is installed, and what goes into an sdist and a wheel."""
+"""The content of an sdist and a wheel, and of an installation."""
 
 import shutil
 import subprocess
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-REPOSITORY = {".gitignore"}  # what only a checkout has
+REPOSITORY = {".gitignore"}  # only in a checkout
 
 
 def build(kind: str, checkout: Path, folder: Path) -> Path:
-    """Make an "sdist" or a "wheel" by the backend that pip calls."""
+    """Make an "sdist" or a "wheel" with the backend that pip calls."""
     code = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
     command = [sys.executable, "-c", code, folder]
     subprocess.run(command, cwd=checkout, check=True, capture_output=True)
@@ -23,7 +23,7 @@ def build(kind: str, checkout: Path, folder: Path) -> Path:
 
 
 def tracked(*folders: str) -> set[str]:
-    """Return the files of the repository; skip the test in what is no checkout of it."""
+    """Return the files of the repository; skip the test outside a checkout."""
     listed = subprocess.run(
         ["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -34,10 +34,10 @@ def tracked(*folders: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an unpacked sdist."""
+    """Return the folder of an unpacked sdist."""
     pytest.importorskip("setuptools", "77")
     folder, clean = tmp_path_factory.mktemp("sdist"), tmp_path_factory.mktemp("clean")
-    for name in tracked():  # a checkout that was built from before remembers what it held
+    for name in tracked():  # a copy without the files of earlier builds
         (clean / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, clean / name)
     with tarfile.open(build("sdist", clean, folder)) as archive:
@@ -47,7 +47,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_of_the_same_name_hides_nothing(tmp_path: Path) -> None:
-    """As in the folder above the checkout, whose name may be asr."""
+    """The parent folder of a checkout named asr must not shadow the package."""
     (tmp_path / "asr").mkdir()
     code = "import asr; asr.load; print(asr.__file__)"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The scripts of the LibriSpeech recipe: synthetic speech, text and word language models."""
+"""The scripts of the LibriSpeech recipe: synthetic speech, text, and word language models."""
 
 import json
 import lzma
@@ -40,7 +40,7 @@ def test_passages_are_neighbouring_lines_up_to_a_number_of_words():
     assert max(words) <= SYNTHESIZE["WORDS"][1] and len(set(words)) > 10
     whole = " ".join(LINES)
     assert all(passage in whole for passage in passages)
-    # Half as much text is the beginning of the same: a corpus can be made larger later.
+    # Half the amount is a prefix, so that a corpus can be enlarged later.
     half = list(SYNTHESIZE["passages"](LINES, 250, seed=3))
     assert half == passages[: len(half)]
 
@@ -74,7 +74,7 @@ def test_a_corpus_is_made_checked_and_gone_on_with(tmp_path, monkeypatch, capsys
         return lambda text, pace: (np.full(int(16_000 * seconds), 0.1, np.float32), 16_000)
 
     monkeypatch.setitem(SYNTHESIZE["main"].__globals__, "load_voice", load_voice)
-    # Threads in place of processes, so that the stand-in is seen.
+    # Threads instead of processes, so that the fake voice is used.
     monkeypatch.setattr(SYNTHESIZE["multiprocessing"], "Pool", ThreadPool)
     (tmp_path / "text.txt").write_text("\n".join(["a few plain words"] * 40))
 
@@ -161,7 +161,7 @@ SPOKEN = " ".join(f"{one}{two}" for one in "abcdefg" for two in "uvwxy")
 
 
 def make_books(folder: Path) -> list[str]:
-    """Write books, and return the arguments that sift them."""
+    """Write books, and return the arguments of the script."""
     books = {
         "plain": (
             11,
@@ -226,7 +226,7 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
 
 
 def jumps(count: int) -> tuple:
-    """Boundaries where a sound of 4 mels begins or ends, up to 8 frames from where one looks."""
+    """Return boundaries of a sound of 4 mels, up to 8 frames from the rough times."""
     wide = FRAMES + 2 * BOUNDARIES["JITTER"]
     true = torch.randint(-8, 9, (count,))
     is_end = torch.arange(count) % 2 == 1

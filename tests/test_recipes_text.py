@@ -1,4 +1,4 @@
-"""The scripts of the translation recipes: fixed lists, a copy that is small, scores that add up."""
+"""The scripts of the translation recipes: fixed lists, quantised copies, and scores."""
 
 import gzip
 import runpy
@@ -165,7 +165,7 @@ def test_parallel_files_are_scored_and_by_tokens_too(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("sacrebleu")
-    # Rules in place of Moses', which no test needs to have.
+    # Simple rules instead of Moses', so that sacremoses is not required.
     monkeypatch.setitem(SCORE["main"].__globals__, "moses", lambda language: str.lower)
     (tmp_path / "a.en").write_text("Go home.\nI lost.\n")
     (tmp_path / "a.de").write_text("Va .\nChez toi .\n")
@@ -180,7 +180,7 @@ def test_parallel_files_are_scored_and_by_tokens_too(
 
 
 def loudly(self: Translator, texts: list[str], **how: Any) -> list[SimpleNamespace]:
-    """Translate into capitals, which are nobody's; find nothing to say of "go ."."""
+    """Translate into capitals, which differ from all references; "go ." becomes empty."""
     assert how == {"beam": 1, "length_penalty": 0.8, "whole": True}
     return [SimpleNamespace(text="" if text == "go ." else text.upper()) for text in texts]
 
@@ -220,10 +220,12 @@ def test_a_student_learns_from_people_and_from_teachers_of_both_directions(
     models = [runs / f"student-{seed}" / "model" / "model.safetensors" for seed in (1, 2)]
     before = [model.stat().st_mtime_ns for model in models]
     assert models[0].read_bytes() != models[1].read_bytes()
-    monkeypatch.setitem(DIVERSIFY["teach"].__globals__, "run", None)  # nothing is trained again
+    monkeypatch.setitem(
+        DIVERSIFY["teach"].__globals__, "run", None
+    )  # finished models are not trained again
     DIVERSIFY["main"]()
     assert [model.stat().st_mtime_ns for model in models] == before
-    monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways))])  # as asked now, not before
+    monkeypatch.setattr(sys, "argv", [*map(str, (*words, *ways))])  # with the new arguments
     DIVERSIFY["main"]()
     assert len((runs / "student.source").read_text().splitlines()) == len(wanted) - 3
     (runs / "fr-en-1" / "translations.txt").write_text("one line\n")

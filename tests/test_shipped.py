@@ -1,4 +1,4 @@
-"""The model in the package, on real recordings that it was not trained on."""
+"""The shipped models, on recordings and sentences that they were not trained on."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 SPEECH = ROOT / "data" / "speech"
 MOST_BYTES = 25_000_000
 MOST_LANGUAGE_BYTES = 15_000_000
-# On these six recordings the model makes about half as many errors as this allows.
+# The errors of the model on these six recordings are about half of these limits.
 HIGHEST_CER = 0.3
 
 
@@ -73,7 +73,7 @@ def test_a_recording_alone_reads_as_in_a_batch(recognizer, spoken):
 
 
 def test_word_times_follow_the_sound(recognizer):
-    """The showcase sentence starts after 0.3 s of quiet and ends 0.3 s before the file does."""
+    """The example starts after 0.3 s of silence and ends 0.3 s before the end of the file."""
     text = "a cold bright moon was shining with clear sharp lights and shadows"
     words = recognizer.align(SPEECH / "5683-32866-0027.flac", text).words
     assert recognizer.loaded.boundaries is not None
@@ -87,7 +87,7 @@ def test_fast_speech_is_slowed_down(recognizer, spoken):
     utterances, _ = spoken
     fast = [Waveform(speed(read(each.audio).samples, 1.4)) for each in utterances]
     rates = []
-    for fastest in (0, None):  # never, and as it is by default
+    for fastest in (0, None):  # never, and the default
         errors = ErrorCounts()
         found = recognizer.configured(fastest=fastest).transcribe(fast)
         for utterance, transcript in zip(utterances, found, strict=True):
@@ -97,7 +97,7 @@ def test_fast_speech_is_slowed_down(recognizer, spoken):
 
 
 def test_slowed_speech_keeps_its_times(recognizer):
-    """The showcase sentence played 1.3 times faster: what is said comes so much sooner."""
+    """With the example played 1.3 times faster, all times are divided by 1.3."""
     normal = read(SPEECH / "5683-32866-0027.flac")
     fast = Waveform(speed(normal.samples, 1.3))
     wanted = {word.text: word for word in recognizer.transcribe(normal).words}
@@ -109,8 +109,8 @@ def test_slowed_speech_keeps_its_times(recognizer):
         for word in known
         for mine, other in zip(word[1:3], wanted[word.text][1:3], strict=True)
     ]
-    assert np.mean(late) < 0.08 and max(late) < 0.3  # an annotation; two words run into one
-    # The weights are drawn over the time as it was.
+    assert np.mean(late) < 0.08 and max(late) < 0.3  # one annotation; two words are merged
+    # The weights refer to the original time.
     assert slowed.weights.shape[1] == left.weights.shape[1]
     (segment,) = slowed.segments
     assert np.allclose(segment.weights.sum(1), 1, atol=1e-3)
@@ -144,7 +144,7 @@ TRANSLATED = {
     "fr": {
         "Where is the station?": "Où est la gare ?",
         "The children are playing in the garden.": "Les enfants jouent dans le jardin.",
-        "where is the station": "Où est la gare ?",  # as a recogniser writes it
+        "where is the station": "Où est la gare ?",  # in the form of transcripts
         "Yes. Hello, Mr. Brown!": "Oui. Bonjour, M. Brown !",
         "I bought 25 apples.": "J'ai acheté 25 pommes.",
         "He came back on Tuesday.": "Il est revenu le mardi.",
@@ -174,7 +174,7 @@ def test_the_translators_in_the_package_translate_at_once(language: str, place: 
     wanted = TRANSLATED[language]
     found = Translator.load(to=language).translate([*wanted])
     assert [each.text for each in found] == [*wanted.values()]
-    # The word for "station" was read from there.
+    # The word for "station" attends to "station".
     words = found[0].words
     looked = words.weights[[place in word for word in words.target].index(True)]
     assert words.source[int(looked.argmax())].startswith("station")

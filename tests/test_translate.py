@@ -1,4 +1,4 @@
-"""`asr translate` as a user meets it: texts, alignments, why, and subtitles with their times."""
+"""`asr translate`: texts, alignments, attention of words, and subtitles with their times."""
 
 import io
 import json
@@ -41,7 +41,7 @@ Go!</i>
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model that has learnt nothing, but says different things of different texts."""
+    """Return the folder of a random model, whose output depends on the text."""
     settings = TranslationSettings(
         encoder=TextualSettings(embedding_size=8, state_size=8),
         attention=AttentionSettings(size=8),
@@ -65,7 +65,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(model: str) -> dict[str, str]:
-    """What the model says of the sentences used here."""
+    """Return the model's translations of the sentences used here."""
     texts = ["I lost.", "Go!", "I'm home!", "Go."]
     found = Translator.load(model).translate(texts)
     return {text: each.text for text, each in zip(texts, found, strict=True)}
@@ -73,7 +73,7 @@ def said(model: str) -> dict[str, str]:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], model: str):
-    """Run the command with the model: (status, stdout, stderr)."""
+    """Run the command with the model and return status, stdout and stderr."""
 
     def call(*arguments: object) -> SimpleNamespace:
         status = cli.main(["translate", "-m", model, *(str(each) for each in arguments)])
@@ -165,7 +165,9 @@ def test_a_sentence_over_cues_is_translated_whole(run, model: str, tmp_path: Pat
 
 
 def test_models_vote_and_the_search_can_be_told(run, model: str, said: dict[str, str]) -> None:
-    assert run("-m", model, "Go!").out == f"{said['Go!']}\n"  # twice the same: as once
+    assert (
+        run("-m", model, "Go!").out == f"{said['Go!']}\n"
+    )  # an ensemble of equal models equals one
     by_mean = run("--beam", 4, "Go!", "I lost.").out
     assert run("--beam", 4, "--length-penalty", 0, "Go!", "I lost.").out != by_mean
 

@@ -1,4 +1,4 @@
-"""A model folder for tests: random weights, small enough to decode in no time."""
+"""A model folder for tests: random weights, small enough for fast decoding."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from asr.text.vocabulary import Vocabulary
 
 
 def write_tiny_model(folder: Path, ctc: bool = True, silence_mask: bool = False) -> Path:
-    """Write a speech model that babbles, and return its folder."""
+    """Write a random speech model and return its folder."""
     settings = SpeechSettings(
         encoder=AcousticSettings(channels=4, state_size=12, layers=2),
         attention=SpeechAttentionSettings(size=8, location_features=2, silence_mask=silence_mask),
@@ -29,7 +29,7 @@ def write_tiny_model(folder: Path, ctc: bool = True, silence_mask: bool = False)
     with torch.random.fork_rng():
         torch.manual_seed(3)
         model = build_speech_model(settings, len(vocabulary))
-        for parameter in model.parameters():  # far enough from 0 to tell sounds apart
+        for parameter in model.parameters():  # larger, so that outputs depend on the audio
             torch.nn.init.normal_(parameter, std=0.5)
     model.normalizer.std.fill_(3.0)
     save_folder(

@@ -1,4 +1,4 @@
-"""A translation model folder for tests: random weights, far enough from 0 to differ by source."""
+"""A translation model folder for tests: random weights with outputs that depend on the source."""
 
 from pathlib import Path
 

@@ -91,8 +91,8 @@ class ConcatAttention(EnergyAttention):
 
     def energies(self, query: Tensor, memory: Memory, previous: Alignment) -> Tensor:
         """Return the unmasked energies (B, N, T) of query (B, N, H)."""
-        asked = functional.linear(query, self.both.weight[:, : self.query_size])  # (B, N, A)
-        return tanh_energies(memory.keys[:, None] + asked[:, :, None], self.energy)
+        projected = functional.linear(query, self.both.weight[:, : self.query_size])  # (B, N, A)
+        return tanh_energies(memory.keys[:, None] + projected[:, :, None], self.energy)
 
 
 class ScaledDotAttention(EnergyAttention):

@@ -72,8 +72,8 @@ class MultiHeadAttention(Attention):
         """Attend: query (B, N, H) → context (B, N, E) and the alignment of this step (B, N, T)."""
         batch, hypotheses, _ = query.shape
         shared = self.key_value_heads
-        asked = self.query(query).view(batch, hypotheses, shared, -1, self.head_size)
-        group = asked.size(3)  # query heads for each key/value head, G
+        queries = self.query(query).view(batch, hypotheses, shared, -1, self.head_size)
+        group = queries.size(3)  # query heads for each key/value head, G
         both = memory.keys.flatten(0, 1)  # (B·K, T, A + D)
         head_memory = Memory(
             values=both[..., -self.head_size :],
@@ -81,7 +81,7 @@ class MultiHeadAttention(Attention):
             keys=both[..., : -self.head_size],
         )
         context, alignment = self.head(
-            asked.transpose(1, 2).reshape(batch * shared, hypotheses * group, self.head_size),
+            queries.transpose(1, 2).reshape(batch * shared, hypotheses * group, self.head_size),
             head_memory,
             Alignment(*(self._to_heads(each, group) for each in previous)),
         )

@@ -175,8 +175,8 @@ def _scored(translation: Translation, references: tuple[str, ...]) -> _Result:
     from asr.scoring.bleu import phrase_bleu
     from asr.scoring.health import measure
 
-    said = tokenise(translation.text)
-    figure = max(phrase_bleu(tokenise(each), said, PHRASE_ORDER) for each in references)
+    output_tokens = tokenise(translation.text)
+    figure = max(phrase_bleu(tokenise(each), output_tokens, PHRASE_ORDER) for each in references)
     health = measure(torch.from_numpy(translation.words.weights))
     return _Result(translation, references, figure, health)
 

@@ -149,8 +149,8 @@ def _why(translation: Translation) -> str:
 
     words = translation.words
     rows = [
-        (word, ", ".join(f"{look.text} {look.share:.0%}" for look in looked))
-        for word, looked in zip(words.target[:-1], looks(words), strict=True)
+        (word, ", ".join(f"{look.text} {look.share:.0%}" for look in attended))
+        for word, attended in zip(words.target[:-1], looks(words), strict=True)
     ]
     return text_table(("word", "attention"), rows)
 
@@ -170,7 +170,7 @@ def _record(translation: Translation) -> dict[str, Any]:
         "target_words": words.target,
         "alignment": pharaoh(words),
         "looked_at": [
-            [{"word": look.word, "share": round(look.share, 3)} for look in looked]
-            for looked in looks(words)
+            [{"word": look.word, "share": round(look.share, 3)} for look in attended]
+            for attended in looks(words)
         ],
     }

@@ -116,11 +116,11 @@ def part(
         for sentence in sentences:
             place.setdefault(sentence_key(sentence), number)
     rest: list[Pair] = []
-    parted: list[list[Pair]] = [[] for _ in lists]
+    listed: list[list[Pair]] = [[] for _ in lists]
     for pair in pairs:
         number = place.get(sentence_key(pair.source), -1)
-        (rest if number < 0 else parted[number]).append(pair)
-    return rest, parted
+        (rest if number < 0 else listed[number]).append(pair)
+    return rest, listed
 
 
 def gather(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The options of decoding, and their defaults; light enough to make a command's help of."""
+"""The options of decoding and their defaults; imported by the help of the commands."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DecodingOptions(Settings):
-    """How speech is decoded; the defaults are those of `asr transcribe`."""
+    """Options for decoding speech; the defaults are those of `asr transcribe`."""
 
     beam: int = setting(
         24, "Beam size. 1 is greedy search by the decoder alone.", least=1, most=10_000
     )
     recombine: int = setting(
         8,
-        "Hypotheses with the same last tokens, this many, are recombined: the best one is kept. "
-        "0: all are kept.",
+        "Hypotheses with the same last N tokens are recombined: only the best one is kept. "
+        "0: no recombination.",
         least=0,
         most=10_000,
     )
     beam_width: float = setting(
         6.0,
-        "Hypotheses whose score is further than this below the best one of the same length are "
-        "dropped, in nats.",
+        "Hypotheses whose score is lower than the best one of the same length by more than this "
+        "are pruned, in nats.",
         above=0,
         most=1e6,
     )
-    ctc_weight: float = share(
-        0.2, "Weight of CTC in the score. Of no effect for a model without a CTC head."
-    )
+    ctc_weight: float = share(0.2, "Weight of CTC in the score. No effect without a CTC head.")
     lm_weight: float = setting(
         0.75,
         "Weight of the language model in the score. 0: no language model.",
@@ -57,20 +55,21 @@ class DecodingOptions(Settings):
     fastest: float = setting(
         13.5,
         "Highest speaking rate, in characters per second of speech; faster speech is slowed down "
-        "before it is decoded. 0: never.",
+        "before decoding. 0: never.",
         least=0,
         most=100,
     )
     doubt: float = setting(
         -0.6,
-        "Confidence threshold for noise, in nats a token: a text with a lower mean log-probability "
-        "and fewer characters than speech has is left out. Of no effect without a language model.",
+        "Confidence threshold for noise, in nats per token: a segment whose mean log-probability "
+        "is lower and whose speaking rate is too low for speech gets no text. No effect without a "
+        "language model.",
         least=-1e6,
         most=0,
     )
     batch_seconds: float = setting(
         60.0,
-        "Seconds of audio decoded at once, padding included. Less needs less memory.",
+        "Seconds of audio decoded at once, padding included. Lower values need less memory.",
         above=0,
         most=86_400,
     )

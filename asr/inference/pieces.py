@@ -1,4 +1,4 @@
-"""Recordings cut into pieces that can be decoded at once, and batches of pieces."""
+"""Pieces of recordings for decoding, and batches of pieces."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from asr.models.speech import Waveforms
 
 
 class Piece(NamedTuple):
-    """What is decoded at once: samples (S,) that begin `start` seconds into a recording.
+    """A part of a recording that is decoded at once.
 
-    speech: (F,) bool, the feature frames with speech in them.
+    samples: (S,). start: seconds in the recording. speech: (F,) bool, feature frames with speech.
     """
 
     start: float
@@ -33,12 +33,12 @@ class Piece(NamedTuple):
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody speaks in it: silence, or a noise that stays the same throughout."""
+        """Whether it has no speech: silence, or stationary noise."""
         return not has_speech(self.speech) or looks_like_steady_noise(self.samples)
 
 
 def whole(waveform: Waveform) -> Piece:
-    """Take a recording as one piece."""
+    """Make one piece of a recording."""
     return Piece(0.0, waveform.samples, speech_mask(waveform.samples))
 
 
@@ -52,7 +52,7 @@ def cut(waveform: Waveform, longest: float) -> list[Piece]:
 
 
 def slowed(piece: Piece, pace: float) -> Piece:
-    """Play a piece at `pace` times its speed, 0.5 to 1; what is 1 is left as it is."""
+    """Slow a piece down to `pace` times its speed, 0.5 to 1; 1 returns the piece unchanged."""
     if pace == 1:
         return piece
     samples = speed(piece.samples, pace)
@@ -60,7 +60,7 @@ def slowed(piece: Piece, pace: float) -> Piece:
 
 
 def pad(pieces: Sequence[Piece]) -> Waveforms:
-    """Bring pieces to one length; what is added is 0, and no speech."""
+    """Pad pieces to the same length, with zeros that are not speech."""
     samples = pad_samples([piece.samples for piece in pieces])
     speech = pad_masks([piece.speech for piece in pieces])
     return Waveforms(*map(torch.from_numpy, (*samples, speech.values)))

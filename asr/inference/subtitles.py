@@ -1,4 +1,4 @@
-"""Subtitles in another language: sentences are translated whole, and cues keep their times."""
+"""Translation of subtitles: by sentences, with the times of the cues."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from asr.render.subtitles import turns
 from asr.results import Span, Translation, WordWeights
 from asr.text.sentences import split_sentences
 
-LONGEST_GAP: Final = 2.0  # seconds between two cues over which a sentence goes on
-MOST_WORDS: Final = 40  # of a sentence that is put together; models of short ones lose longer ones
+LONGEST_GAP: Final = 2.0  # seconds between two cues of the same sentence, at most
+MOST_WORDS: Final = 40  # of a joined sentence; quality degrades on longer ones
 _END: Final = re.compile(r"""[.!?…]["'”’»)\]]*$""")
 _WORD: Final = re.compile(r"\w")
 
 
 class _Fragment(NamedTuple):
-    """What one speaker says in one cue, given by its number; dash: as of `Turn`."""
+    """The text of one speaker in a cue, with the index of the cue; dash: see `Turn`."""
 
     cue: int
     dash: str
@@ -31,10 +31,10 @@ class _Fragment(NamedTuple):
 def translate_cues(
     cues: Sequence[Span], translate: Callable[[list[str]], list[Translation]]
 ) -> list[list[str]]:
-    """Return the translated lines of each cue, one a speaker.
+    """Return the translated lines of each cue, one per speaker.
 
-    A sentence that runs over cues is translated as a whole, and cut where its words looked from
-    one cue to the next.
+    A sentence of several cues is translated as a whole and split where the attention of its words
+    moves to the next cue.
     """
     passages = _passages(cues)
     whole = translate([" ".join(each.text for each in passage) for passage in passages])
@@ -49,27 +49,27 @@ def translate_cues(
 
 
 def cut(found: WordWeights, parts: Sequence[str]) -> list[str]:
-    """Cut a translation into as many texts as its source has parts, in their order.
+    """Split a translation into one text for each part of its source, in order.
 
-    The cuts are those by which words look at their own part the most, in all; a mark stays with
-    the word before it, and no part is left empty if there are words enough.
+    The splits maximise the total attention of the words on their part. Punctuation stays with the
+    preceding word, and no part is empty if there are enough words.
     """
     words = found.target[:-1]
-    owner = _owners(found.source[:-1], parts)
+    index_of_part = _part_indices(found.source[:-1], parts)
     weights = found.weights[:-1, :-1]
-    on_part = np.stack([weights[:, owner == part].sum(1) for part in range(len(parts))])
+    on_part = np.stack([weights[:, index_of_part == part].sum(1) for part in range(len(parts))])
     edges = _best_edges(on_part, [bool(_WORD.search(word)) for word in words])
     return [" ".join(words[start:stop]) for start, stop in pairwise(edges)]
 
 
 def _passages(cues: Sequence[Span]) -> list[list[_Fragment]]:
-    """Gather what belongs together: a sentence that goes on in the next cue, else each alone."""
+    """Group fragments: those of a sentence over several cues together, others alone."""
     passages: list[list[_Fragment]] = []
-    said = [turns(cue.text) for cue in cues]
-    for number, its in enumerate(said):
+    texts = [turns(cue.text) for cue in cues]
+    for number, its in enumerate(texts):
         for place, turn in enumerate(its):
             fragment = _Fragment(number, turn.dash, turn.text)
-            follows = number > 0 and place == 0 and bool(said[number - 1]) and not turn.dash
+            follows = number > 0 and place == 0 and bool(texts[number - 1]) and not turn.dash
             if follows and _goes_on(cues[number - 1], cues[number], passages[-1], turn.text):
                 passages[-1].append(fragment)
             else:
@@ -78,34 +78,34 @@ def _passages(cues: Sequence[Span]) -> list[list[_Fragment]]:
 
 
 def _goes_on(before: Span, cue: Span, passage: Sequence[_Fragment], text: str) -> bool:
-    """Whether a cue's first text goes on with the passage that the cue before ends in.
+    """Whether the first text of a cue continues the last passage of the previous cue.
 
-    Texts all in small letters, such as recognisers write, do not tell.
+    Texts in lower case, such as transcripts, give no indication.
     """
-    said = " ".join(each.text for each in passage)
-    sentence = f"{split_sentences(said)[-1]} {split_sentences(text)[0]}"
+    before_text = " ".join(each.text for each in passage)
+    sentence = f"{split_sentences(before_text)[-1]} {split_sentences(text)[0]}"
     return (
         cue.start - before.end <= LONGEST_GAP
-        and not _END.search(said)
+        and not _END.search(before_text)
         and text[0].islower()
-        and any(map(str.isupper, said))
+        and any(map(str.isupper, before_text))
         and len(sentence.split()) <= MOST_WORDS
     )
 
 
-def _owners(words: Sequence[str], parts: Sequence[str]) -> NDArray[np.int64]:
-    """Return which part each of the source's words lies in, by the letters before it."""
+def _part_indices(words: Sequence[str], parts: Sequence[str]) -> NDArray[np.int64]:
+    """Return the index of the part of each source word, by character positions."""
     ends = np.cumsum([len("".join(part.split())) for part in parts])
     starts = np.cumsum([0, *map(len, words)])
-    scaled = starts[:-1] * (ends[-1] / max(starts[-1], 1))  # unknown words may be written shorter
-    owners: NDArray[np.int64] = np.searchsorted(ends, scaled, side="right")
-    return owners
+    scaled = starts[:-1] * (ends[-1] / max(starts[-1], 1))  # unknown words may have a shorter form
+    indices: NDArray[np.int64] = np.searchsorted(ends, scaled, side="right")
+    return indices
 
 
 def _best_edges(on_part: NDArray[np.float32], may_start: Sequence[bool]) -> list[int]:
-    """Return where the parts begin, and the end: (K, U) of what U words look at K parts → K + 1.
+    """Return the boundaries (K + 1) of K parts, from weights (K, U) of U words on the parts.
 
-    may_start: of each word, whether a part may begin with it.
+    may_start: for each word, whether a part may begin with it.
     """
     parts, length = on_part.shape
     sums = np.concatenate([np.zeros((parts, 1)), np.cumsum(on_part, axis=1)], axis=1)
@@ -114,7 +114,7 @@ def _best_edges(on_part: NDArray[np.float32], may_start: Sequence[bool]) -> list
     best[0] = 0.0
     origins = []
     for part in range(parts):
-        # (stop, start): an empty part costs more than all words can gain
+        # (stop, start): the penalty of an empty part exceeds all weights
         gain = sums[part][:, None] - sums[part][None, :] - (length + 1) * np.eye(length + 1)
         total = best[None, :] + np.where(np.tri(length + 1, dtype=bool), gain, -np.inf)
         origins.append(total.argmax(1))

@@ -1,4 +1,4 @@
-"""Text → Translation: a model folder, batches, and where the decoder looked for each token."""
+"""Translation of texts with the attention weights of each token."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ END: Final = SPECIALS[EOS]
 
 @dataclass(frozen=True, eq=False)
 class Translator:
-    """Translation models of the same two vocabularies. Results do not depend on the batch.
+    """Translation models with the same vocabularies. Results do not depend on the batch.
 
-    Several models vote: each step takes the mean of their probabilities.
+    Several models form an ensemble: each step uses the mean of their probabilities.
     """
 
     models: tuple[TranslationModel, ...]
@@ -58,12 +58,12 @@ class Translator:
         device: str = "cpu",
         to: str | None = None,
     ) -> Translator:
-        """Load a model folder, or several as an ensemble, in float32, on a device torch knows.
+        """Load a model folder, or several as an ensemble, in float32, on a torch device.
 
-        Without a path the model of the package is loaded that goes from English to the language
-        `to`, one of `SHIPPED`, or else to the first of them; with one, `to` means nothing.
-        Raises UserError when there is none, a folder is not one of a translation model, or the
-        models of an ensemble have other vocabularies than the first.
+        Without a path the package's model from English to `to` is loaded, one of `SHIPPED`, by
+        default the first; with a path, `to` is ignored.
+        Raises UserError if there is no model, a folder is not a translation model, or the
+        vocabularies of an ensemble differ.
         """
         if path is None:
             path = _shipped(next(iter(SHIPPED)) if to is None else to)
@@ -74,8 +74,8 @@ class Translator:
         for one, its_path in zip(others, paths[1:], strict=True):
             if (one.source, one.target) != (first.source, first.target):
                 raise UserError(
-                    f"{its_path}: has other vocabularies than {paths[0]}; "
-                    "the models of an ensemble must come from one recipe and data"
+                    f"{its_path}: its vocabularies differ from {paths[0]}; "
+                    "the models of an ensemble must have the same recipe and data"
                 )
         models = tuple(model for each in (first, *others) for model in each.models)
         return cls(models, first.source, first.target)
@@ -110,12 +110,12 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Translate one text, or several into a list in the same order.
 
-        beam, length_penalty: see `TranslationOptions`; None takes its default.
-        whole: take each text as one sentence; else the sentences of a text are translated one by
-            one, as most models are trained.
-        A text without words comes back empty.
+        beam, length_penalty: see `TranslationOptions`; None means its default.
+        whole: translate each text as one sentence; otherwise its sentences are translated
+            separately, as in the training of most models.
+        The translation of a text without words is empty.
 
-        Raises UserError when the beam or the penalty is out of range.
+        Raises UserError if the beam or the penalty is out of range.
         """
         options = TranslationOptions()
         if beam is not None:
@@ -134,7 +134,7 @@ class Translator:
         return results[0] if isinstance(texts, str) else results
 
     def _sentences(self, texts: Sequence[str], search: BeamSettings) -> list[Translation]:
-        """Translate sentences, some at a time."""
+        """Translate sentences in batches."""
         sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in texts]
         found = {index: _empty(text) for index, text in enumerate(texts)}
         lengths = [len(sentence) for sentence in sentences]
@@ -147,7 +147,7 @@ class Translator:
         return [found[index] for index in range(len(texts))]
 
     def _prepared(self, text: str) -> str:
-        """The text in the form that the model was trained on."""
+        """Return the text in the form that the model was trained on."""
         return tokenise(text) if self.source.kind == "words" else tidy(text)
 
     @torch.no_grad()
@@ -159,7 +159,7 @@ class Translator:
             TorchDecoder(model.decoder, each.memory)
             for model, each in zip(self.models, encoded, strict=True)
         ]
-        # A mean of one would cost half as much as a step.
+        # The mean over a single model would cost half as much as a step.
         decoder: SearchDecoder[Any] = members[0] if len(members) == 1 else Ensemble(members)
         limits = most_target_tokens(encoded[0].lengths).cpu().numpy()
         if search.size == 1:
@@ -174,7 +174,7 @@ class Translator:
         weights = hypothesis.weights[:, : len(sentence)]
         words = merge_words(weights, source, target, subwords=self.source.kind == "subwords")
         written = (*self._prepared(text).split(), END)
-        if len(written) == len(words.source):  # then unknown words can be shown as they are
+        if len(written) == len(words.source):  # then unknown words keep their spelling
             words = words._replace(source=written)
         return Translation(
             source=text,
@@ -199,14 +199,14 @@ def load_translator(
 
 
 def _shipped(to: str) -> Path:
-    """The folder of the package's model that goes from English to a language."""
+    """Return the folder of the package's model from English to a language."""
     if to not in SHIPPED:
         raise UserError(
             f"got language {to!r}; the package translates from English to {', '.join(SHIPPED)}"
         )
     if not (SHIPPED[to] / CONFIG).is_file():
         raise UserError(
-            f"no translation model to {to!r} is in the package; "
+            f"the package has no translation model to {to!r}; "
             "give a model folder (--model DIR): train one with recipes/fra_eng or recipes/deu_eng"
         )
     return SHIPPED[to]
@@ -220,14 +220,14 @@ def _load(path: Path, device: str) -> Translator:
     try:
         model = build_translation_model(settings, len(source), len(target))
     except (ValueError, RuntimeError, TypeError) as error:
-        raise UserError(f"{folder.path}: sizes that make no model: {error}") from error
+        raise UserError(f"{folder.path}: invalid model sizes: {error}") from error
     load_weights(model, folder.path)
     model.to(choose_device(device))
     return Translator((model.eval().requires_grad_(False),), source, target)
 
 
 def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
-    """Make one translation of a text out of those of its sentences."""
+    """Join the translations of the sentences of a text."""
     tokens = chain(
         [WordWeights(each.source_tokens, each.target_tokens, each.weights) for each in sentences]
     )
@@ -245,7 +245,7 @@ def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
 
 
 def _empty(text: str) -> Translation:
-    """What a text without words becomes: there is nothing to translate, so nothing is invented."""
+    """Return the translation of a text without words."""
     all_of_it = np.ones((1, 1), np.float32)
     words = WordWeights((END,), (END,), all_of_it)
     return Translation(text, "", (END,), (END,), all_of_it, words, 0.0, StopReason.EOS)

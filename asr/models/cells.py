@@ -1,4 +1,4 @@
-"""Gated recurrent cells, split into matrix products and the gates' elementwise part."""
+"""Gated recurrent cells, split into matrix products and elementwise gates."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ State = tuple[Tensor, ...]  # h of a GRU; h and c of an LSTM; each (B, N, H)
 def gru(new: Tensor, old: Tensor, state: State) -> State:
     """Update a gated recurrent unit; gates: reset, update and candidate, in this order.
 
-    new, old: (B, N, 3H), what the inputs and the old state add to the gates; each may be in 16
-    bits, the state keeps its own precision. The reset gate is applied after the product
-    with the old state (as cuDNN does), which needs one product less than Cho et al. 2014.
+    new, old: (B, N, 3H), contributions of the inputs and the old state to the gates; each may have
+    16 bits, the state keeps its precision. The reset gate is applied after the product with the
+    old state (as in cuDNN), which needs one product less than Cho et al. 2014.
     """
     (hidden,) = state
     new, old = new.to(hidden.dtype), old.to(hidden.dtype)
@@ -41,7 +41,7 @@ def lstm(new: Tensor, old: Tensor, state: State) -> State:
 
 
 class CellKind(NamedTuple):
-    """gates: how many vectors of H the gates take. parts: how many vectors of H the state has."""
+    """gates: number of gate vectors of size H. parts: number of state vectors of size H."""
 
     gates: int
     parts: int
@@ -57,7 +57,7 @@ CELLS: Mapping[str, CellKind] = MappingProxyType(
 
 
 class Cell(nn.Module):
-    """A whole cell, where its input is known only during the steps."""
+    """A cell whose input is known only at each step."""
 
     def __init__(
         self, kind: CellKind, input_size: int, state_size: int, layer_norm: bool = False

@@ -24,7 +24,7 @@ ATTEND = ("before", "between", "after")
 
 
 class DecoderOutput(NamedTuple):
-    """The result of teacher forcing up to the output layer, and that layer's parameters.
+    """The readouts and attention weights of teacher forcing, and the output layer's parameters.
 
     readout: (B, U, R). weights: (B, U, T), the attention weights of each step. matrix: (V, R).
     bias: (V,).
@@ -43,25 +43,26 @@ class DecoderOutput(NamedTuple):
 
 
 class Decoder(nn.Module):
-    """Attend, update the cell, and compute logits from state, last token and context.
+    """Decoder steps: attention, cell update, and logits from state, last token and context.
 
     With the default settings: c_i = attention(s_{i−1}, h);  s_i = GRU(s_{i−1}, [y_{i−1}; c_i]);
     p(y_i) = softmax(W_o maxout(U_o s_i + V_o y_{i−1} + C_o c_i));  s_0 from h⃖_1.
-    Source: Bahdanau et al. 2015, eq. (4) to (6) and appendix A.2.2; the readout takes s_i, as
-    eq. (4) has it, where the appendix writes s_{i−1}.
+    Source: Bahdanau et al. 2015, eq. (4) to (6) and appendix A.2.2; the readout uses s_i, as in
+    eq. (4); the appendix has s_{i−1}.
 
-    `settings.attend` sets which state is the query, and what takes the context:
+    `settings.attend` selects the query and the input for the context:
 
-    - "before" the cell: the query is s_{i−1}; the cell reads token and context (Bahdanau et al.
-      2015).
-    - "between" two cells: the first reads the token, its state is the query, the second reads
-      the context (conditional GRU: Sennrich et al. 2017, "Nematus", section 2).
-    - "after" the cell, which reads the token alone: the query is s_i (Luong et al. 2015,
+    - "before" the cell: the query is s_{i−1}; the inputs of the cell are token and context
+      (Bahdanau et al. 2015).
+    - "between" two cells: the input of the first is the token, its state is the query, and the
+      input of the second is the context (conditional GRU: Sennrich et al. 2017, "Nematus",
+      section 2).
+    - "after" the cell, whose input is the token alone: the query is s_i (Luong et al. 2015,
       section 3).
 
-    Layers above the first read the state of the one below, through dropout and without residual
-    sums. With "before" and "after" the query is the state of the top layer; the two cells of
-    "between" are the first layer. The readout takes the top layer's state.
+    The input of a layer above the first is the state of the layer below, with dropout and without
+    residual connections. With "before" and "after" the query is the state of the top layer; the
+    two cells of "between" are the first layer. The readout uses the state of the top layer.
     """
 
     def __init__(
@@ -71,12 +72,12 @@ class Decoder(nn.Module):
         annotation_size: int,
         settings: DecoderSettings,
     ) -> None:
-        """Build the decoder: V tokens, annotations of size E, all else from the settings.
+        """Build the decoder for V tokens and annotations of size E.
 
         attention: its query size is `settings.state_size`, its annotation size E.
 
         Raises:
-            UserError: an unknown name, or settings that do not go together.
+            UserError: unknown names or incompatible settings.
         """
         super().__init__()
         _check(settings)
@@ -84,7 +85,7 @@ class Decoder(nn.Module):
         self.vocabulary_size = vocabulary_size
         self.attend = settings.attend
         self.kind = CELLS[settings.cell]
-        # The order of these steps is the order in which random weights are drawn.
+        # This order determines the order in which random weights are drawn.
         self.embedding = nn.Embedding(vocabulary_size, settings.embedding_size)
         self.initial = initial_state(
             settings.initial,
@@ -98,7 +99,7 @@ class Decoder(nn.Module):
         self._build_dropout(settings)
 
     def _build_first_cell(self, annotation_size: int, settings: DecoderSettings) -> None:
-        """Build the first cell's products apart: that of the tokens runs once for all steps."""
+        """Build the products of the first cell; that of the tokens runs once for all steps."""
         gates = self.kind.gates * settings.state_size
         self.token_gates: nn.Linear | None = None
         if settings.token_to_cell:
@@ -121,14 +122,14 @@ class Decoder(nn.Module):
         )
         self.output: nn.Linear | TiedOutput
         if settings.tied:
-            # Torch's N(0, 1) would give an output layer logits of the size of √M.
+            # With torch's N(0, 1), a tied output layer would give logits of magnitude √M.
             nn.init.normal_(self.embedding.weight, std=settings.readout_size**-0.5)
             self.output = TiedOutput(self.embedding)
         else:
             self.output = nn.Linear(settings.readout_size, self.vocabulary_size)
 
     def _build_feedback(self, settings: DecoderSettings) -> None:
-        """Build input feeding, from the last readout to the first cell, or leave it out."""
+        """Build input feeding, from the last readout to the first cell, if it is set."""
         self.feed_gates: nn.Linear | None = None
         if settings.input_feeding:
             gates = self.kind.gates * settings.state_size
@@ -145,19 +146,19 @@ class Decoder(nn.Module):
         )
 
     def _build_dropout(self, settings: DecoderSettings) -> None:
-        """Build all dropout; `settings.dropout` is the rate of what has none of its own."""
+        """Build all dropout; `settings.dropout` is the default rate."""
         self.dropout = Dropout(settings.dropout)
         self.token_dropout = TokenDropout(settings.token_dropout)
         self.embedding_dropout = _dropout(settings.embedding_dropout, settings.dropout)
         self.readout_dropout = _dropout(settings.readout_dropout, settings.dropout)
 
     def prepare(self, annotations: Annotations) -> Memory:
-        """Compute the memory that all steps share: annotations (B, T, E) with their keys."""
+        """Compute the memory that all steps share: annotations (B, T, E) and their keys."""
         return self.attention.prepare(annotations)
 
     def start(self, memory: Memory) -> DecoderState:
         """Return the state before the first step, with N = 1."""
-        # In the precision of the weights: autocast narrows products, but sums over steps stay.
+        # In the precision of the weights: under autocast, sums over steps keep full precision.
         first = self.initial.state(memory)[:, None].to(self.embedding.weight.dtype)
         parts = first.chunk((1 + len(self.upper)) * self.kind.parts, dim=-1)  # (B, 1, H) each
         rest = parts[1:]
@@ -169,17 +170,17 @@ class Decoder(nn.Module):
     def step(
         self, token: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Tensor, DecoderState]:
-        """Compute one step: last tokens (B, N) → logits (B, N, V) of the next, and the state."""
+        """Compute one step: last tokens (B, N) → logits (B, N, V) and the next state."""
         embedded = self._embed(token)  # (B, N, M)
         state = self._advance(embedded, self._gate_tokens(embedded), state, memory)
         readout = self.readout_dropout(self._read([state], embedded))
         return at_least_float32(self.output(readout)), state
 
     def forward(self, previous: Tensor, memory: Memory) -> DecoderOutput:
-        """Teacher forcing: previous tokens (B, U), the first of them <eos> → all steps' output.
+        """Teacher forcing: previous tokens (B, U), beginning with <eos> → output of all steps.
 
-        Equal to U calls of `step`; all that does not depend on the recurrence (embedding, the
-        tokens' part of the gates, readout unless it is fed back, output) runs once for all steps.
+        Equal to U calls of `step`. Parts outside the recurrence (embedding, the tokens' part of the
+        gates, readout without input feeding, output layer) are computed once for all steps.
         """
         embedded = self._embed(previous)  # (B, U, M)
         gates = self._gate_tokens(embedded)
@@ -205,7 +206,7 @@ class Decoder(nn.Module):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the recurrence is one that `unroll` computes."""
+        """Whether `unroll` supports the recurrence."""
         return (
             self.attend != "after"
             and self.kind == CELLS["gru"]
@@ -215,7 +216,7 @@ class Decoder(nn.Module):
         )
 
     def _unroll(self, attention: AdditiveAttention, gates: Tensor, memory: Memory) -> Unrolled:
-        """Run all steps of one layer in one function; gates (B, U, 3H) of `_gate_tokens`."""
+        """Run all steps of one layer; gates (B, U, 3H): of `_gate_tokens`."""
         if self.second is not None:
             second = self.second
             matrices = Gates(second.input_gates, second.state_gates, first=self.state_gates)
@@ -227,7 +228,7 @@ class Decoder(nn.Module):
     def _advance(
         self, embedded: Tensor, gates: Tensor, state: DecoderState, memory: Memory
     ) -> DecoderState:
-        """Compute a step up to the readout: embedded (B, N, M), and its gates of `_gate_tokens`."""
+        """Compute a step up to the readout: embedded (B, N, M), with gates of `_gate_tokens`."""
         *upper, lowest = self._layers(state)
         if self.feed_gates is not None:
             gates = gates + self.feed_gates(state.rest[-1])
@@ -248,20 +249,20 @@ class Decoder(nn.Module):
         return DecoderState(flat[0], context, alignment, rest)
 
     def _layers(self, state: DecoderState) -> list[State]:
-        """Split a state into layers, from the top down."""
+        """Split a state into layers, top layer first."""
         flat = (state.hidden, *state.rest)
         parts = self.kind.parts
         return [flat[at * parts : (at + 1) * parts] for at in range(1 + len(self.upper))]
 
     def _advance_upper(self, lowest: State, upper: list[State]) -> State:
-        """Update the layers above the first: its new state, their old ones → all, top down."""
+        """Update the layers above the first: its new state, their old states → all, top first."""
         flat = lowest
         for cell, old in zip(self.upper, reversed(upper), strict=True):
             flat = (*cell(self.dropout(flat[0]), old), *flat)
         return flat
 
     def _read(self, states: list[DecoderState], embedded: Tensor) -> Tensor:
-        """Return the readouts of several steps' states, (B, N, R) each, joined along N."""
+        """Return the readouts (B, N, R) of several states, concatenated along N."""
         if self.feed_gates is not None:
             return torch.cat([state.rest[-1] for state in states], dim=1)
         hidden = torch.cat([state.hidden for state in states], dim=1)
@@ -275,7 +276,7 @@ class Decoder(nn.Module):
 
 
 def _check(settings: DecoderSettings) -> None:
-    """Refuse unknown names, and settings that do not go together."""
+    """Refuse unknown names and incompatible settings."""
     if settings.cell not in CELLS:
         raise UserError(f"decoder.cell {settings.cell!r} is not one of: {', '.join(CELLS)}")
     if settings.layers < 1:
@@ -284,7 +285,7 @@ def _check(settings: DecoderSettings) -> None:
         raise UserError(f"decoder.attend {settings.attend!r} is not one of: {', '.join(ATTEND)}")
     if settings.attend == "after" and not settings.readout_context:
         raise UserError(
-            'with decoder.attend = "after" only the readout takes the context, so '
+            'with decoder.attend = "after" only the readout uses the context, so '
             "decoder.readout_context must be true"
         )
     if settings.tied and settings.readout_size != settings.embedding_size:

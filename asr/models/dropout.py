@@ -1,4 +1,4 @@
-"""Dropout in a tenth of the time of torch's on a CPU."""
+"""Dropout that takes a tenth of the time of torch's on a CPU."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-BITS: Final = 16  # of randomness for each element
+BITS: Final = 16  # random bits per element
 
 
 class Dropout(nn.Dropout):
-    """Torch's dropout, with masks from 16 random bits an element, four of them drawn at once.
+    """Dropout with masks from 16 random bits per element; four elements share a 64-bit draw.
 
-    The rate is met to 2⁻¹⁶. Source: Srivastava et al. 2014, scaled up in training.
+    The rate is exact to 2⁻¹⁶. Source: Srivastava et al. 2014, with scaling in training.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Set a share p of inputs (…) to 0 and scale the rest by 1 / (1 − p), if in training."""
+        """Set a share p of inputs (…) to 0 and scale the rest by 1 / (1 − p), in training only."""
         if not self.training or self.p == 0:
             return inputs
         size = math.ceil(inputs.numel() * BITS / 64)
@@ -32,9 +32,9 @@ class Dropout(nn.Dropout):
 
 
 class TokenDropout(Dropout):
-    """Dropout of whole embedded tokens: the whole vector of a token is set to 0 or kept.
+    """Dropout of embedded tokens: the whole vector of a token is set to 0 or kept.
 
-    Source: Gal and Ghahramani 2016, section 4.2 (there by type, here by place).
+    Source: Gal and Ghahramani 2016, section 4.2 (there by word type, here by position).
     """
 
     def forward(self, inputs: Tensor) -> Tensor:

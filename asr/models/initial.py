@@ -18,7 +18,7 @@ def last_backward(memory: Memory) -> Tensor:
 
 
 def mean(memory: Memory) -> Tensor:
-    """Return the mean (B, E) of the annotations that may be attended to; 0 if there are none."""
+    """Return the mean (B, E) of the allowed annotations; 0 if there are none."""
     counts = memory.mask.sum(1, keepdim=True).clamp_min(1)
     return (memory.values * memory.mask[:, :, None]).sum(1) / counts
 
@@ -40,7 +40,7 @@ class LearntState(nn.Linear):
 
 
 class ZeroState(nn.Module):
-    """s_0 = 0: the source reaches the decoder through attention alone."""
+    """s_0 = 0: the decoder depends on the source only through attention."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def initial_state(kind: str, annotation_size: int, size: int) -> LearntState | Z
     """Build the module that computes the first state.
 
     Raises:
-        UserError: a kind that is neither in `SUMMARIES` nor "zero".
+        UserError: the kind is neither in `SUMMARIES` nor "zero".
     """
     if kind == "zero":
         return ZeroState(size)

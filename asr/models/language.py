@@ -1,9 +1,9 @@
 """A recurrent language model of words: an LSTM and an adaptive softmax.
 
-Words are ids in the order of their frequency; the rarer ones have softmaxes of their own, with
-smaller vectors, weighted by an entry of the first one. Sources: Mikolov et al. 2010, "Recurrent
-neural network based language model"; Grave et al. 2017, "Efficient softmax approximation for
-GPUs".
+Words are ids in the order of their frequency. Clusters of rare words have separate softmaxes with
+smaller vectors; the first softmax gives the probability of each cluster. Sources: Mikolov et al.
+2010, "Recurrent neural network based language model"; Grave et al. 2017, "Efficient softmax
+approximation for GPUs".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LanguageState(NamedTuple):
 
 
 class RecurrentLanguageModel(nn.Module):
-    """p(word | all words before it); sizes: V words, H state, P vector before the softmax."""
+    """p(word | all previous words); sizes: V words, H state, P vector before the softmax."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class RecurrentLanguageModel(nn.Module):
     ) -> None:
         """Build the model.
 
-        words: V, the most frequent first. cutoffs: the first words have one softmax, those between
-        two cutoffs one each, the i-th of vectors of P / 2^i; those not below V are left out.
+        words: V, the most frequent first. cutoffs: boundaries of the clusters; the i-th cluster
+        has vectors of size P / 2^i; cutoffs not below V are ignored.
         """
         super().__init__()
         self.embedding = nn.Embedding(words, embedding_size)
@@ -65,7 +65,7 @@ class RecurrentLanguageModel(nn.Module):
         return LanguageState(zeros, zeros)
 
     def forward(self, words: Tensor, targets: Tensor) -> Tensor:
-        """Return −log p (B, L) of the targets, each the word after that of words (B, L)."""
+        """Return −log p (B, L) of targets (B, L), the words that follow words (B, L)."""
         states, _ = self.cell(self.dropout(self.embedding(words)))
         vectors = self._vectors(states).flatten(0, 1)
         wanted = targets.flatten()
@@ -82,7 +82,7 @@ class RecurrentLanguageModel(nn.Module):
 
     def step(self, words: Tensor, state: LanguageState) -> tuple[Tensor, LanguageState]:
         """Return log p (n, V) of the next word and the new state, from the last words (n,)."""
-        # As `self.cell`, which for a single word takes two to ten times as long.
+        # Equal to `self.cell`, which takes two to ten times as long for a single word.
         (weights,) = self.cell.all_weights
         state = LanguageState(*torch.lstm_cell(self.embedding(words), state, *weights))
         vectors = self._vectors(state.output)

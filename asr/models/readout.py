@@ -1,4 +1,4 @@
-"""From state, last token and context to logits: the readout, and the layer after it."""
+"""The readout of state, last token and context, and the output layer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from asr.errors import UserError
 
 
 def maxout(values: Tensor) -> Tensor:
-    """Take the larger of each two neighbours: (…, 2R) → (…, R). Source: Goodfellow et al. 2013."""
+    """Maximum of adjacent pairs: (…, 2R) → (…, R). Source: Goodfellow et al. 2013."""
     larger: Tensor = values.unflatten(-1, (-1, 2)).amax(-1)
     return larger
 
 
-# name in a config → the function, and the number of inputs for each of its outputs
+# name in a config → function, and number of its inputs per output
 ACTIVATIONS: Mapping[str, tuple[Callable[[Tensor], Tensor], int]] = MappingProxyType(
     {"maxout": (maxout, 2), "tanh": (torch.tanh, 1)}
 )
@@ -39,10 +39,10 @@ class Readout(nn.Linear):
         annotation_size: int,
         readout_size: int,
     ) -> None:
-        """Build the readout; an embedding_size or annotation_size of 0 leaves its term out.
+        """Build the readout; an embedding_size or annotation_size of 0 omits the term.
 
         Raises:
-            UserError: a kind that is not in `ACTIVATIONS`.
+            UserError: the kind is not in `ACTIVATIONS`.
         """
         if kind not in ACTIVATIONS:
             raise UserError(f"decoder.readout {kind!r} is not one of: {', '.join(ACTIVATIONS)}")
@@ -63,7 +63,7 @@ class Readout(nn.Linear):
 
 
 class TiedOutput(nn.Module):
-    """An output layer that shares the matrix of the embedding; its own parameter is the bias.
+    """An output layer with the matrix of the embedding and a separate bias.
 
     Source: Press and Wolf 2017; Inan et al. 2017.
     """
@@ -71,12 +71,12 @@ class TiedOutput(nn.Module):
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
         self.bias = nn.Parameter(embedding.weight.new_zeros(embedding.num_embeddings))
-        # In a tuple, so that the weight has one owner, and one name in a model folder.
+        # In a tuple, so that the weight is not registered, and saved, a second time.
         self._borrowed = (embedding,)
 
     @property
     def weight(self) -> Tensor:
-        """(V, M), the embedding's own."""
+        """(V, M), the embedding matrix."""
         return self._borrowed[0].weight
 
     def forward(self, readout: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Several heat maps in one picture: a panel for each translation, in rows.
 
-Panels of short sentences form a grid; each panel of a long sentence has a row of its own. Sizes are
+Panels of short sentences form a grid; each panel of a long sentence has a separate row. Sizes are
 in inches, as in `asr.render.picture`.
 """
 
@@ -21,7 +21,7 @@ from asr.render.places import visible
 from asr.render.texts import FONT, LEADING, POINT, text_widths
 
 MOST_PANELS: Final = 12  # in one picture
-WIDE: Final = 20  # columns of a heat map from which a panel has a row of its own
+WIDE: Final = 20  # columns of a heat map from which a panel has a separate row
 TITLE_WIDTH: Final = 4.0  # inches, least width at which `place_heat_map` wraps a title
 TURNED: Final = sin(3.1416 / 3)  # height of a label rotated by 60°, as a share of its width
 BAR: Final = 0.75  # inches for the colour bar right of a heat map

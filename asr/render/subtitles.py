@@ -42,8 +42,8 @@ def turns(text: str) -> list[Turn]:
         if dash or not found:
             found.append(("- " if dash else "", []))
         found[-1][1].append(line.strip()[dash.end() if dash else 0 :])
-    said = [(dash, " ".join(" ".join(lines).split())) for dash, lines in found]
-    return [Turn(dash, one) for dash, one in said if one]
+    joined = [(dash, " ".join(" ".join(lines).split())) for dash, lines in found]
+    return [Turn(dash, one) for dash, one in joined if one]
 
 
 def fit(text: str, width: int = WIDTH) -> str:

@@ -153,10 +153,10 @@ def _by_length(
             if low < max(1, len(source.split())) <= (high or float("inf"))
         ]
         if inside:
-            said = [hypotheses[i] for i in inside]
+            output = [hypotheses[i] for i in inside]
             wanted = _streams([references[i] for i in inside])
             name = f"{low + 1} to {high}" if high else f"over {low}"
-            figures = [metric.corpus_score(said, wanted).score for metric in metrics]
+            figures = [metric.corpus_score(output, wanted).score for metric in metrics]
             buckets.append(Bucket(name, len(inside), *figures))
     return tuple(buckets)
 
@@ -203,26 +203,28 @@ class _WordBleu:
     ) -> _Score:
         """Score hypotheses against reference streams (see `_streams`)."""
         matches, totals = [0] * ORDER, [0] * ORDER
-        said_words = wanted_words = 0
+        output_words = wanted_words = 0
         for text, *references in zip(hypotheses, *streams, strict=True):
-            said = self._words(text or "")
+            output = self._words(text or "")
             wanted = [self._words(each) for each in references if each is not None]
-            said_words += len(said)
-            wanted_words += min((abs(len(each) - len(said)), len(each)) for each in wanted)[1]
+            output_words += len(output)
+            wanted_words += min((abs(len(each) - len(output)), len(each)) for each in wanted)[1]
             for n in range(1, ORDER + 1):
-                counts = _ngrams(said, n)
+                counts = _ngrams(output, n)
                 most: Counter[tuple[str, ...]] = Counter()
                 for each in wanted:
                     most |= _ngrams(each, n)
                 matches[n - 1] += (counts & most).total()
                 totals[n - 1] += counts.total()
-        return _Score(_bleu(matches, totals, said_words, wanted_words), said_words, wanted_words)
+        return _Score(
+            _bleu(matches, totals, output_words, wanted_words), output_words, wanted_words
+        )
 
     def _words(self, text: str) -> list[str]:
         return (text.lower() if self.lowercase else text).split()
 
 
-def _bleu(matches: Sequence[int], totals: Sequence[int], said: int, wanted: int) -> float:
+def _bleu(matches: Sequence[int], totals: Sequence[int], output: int, wanted: int) -> float:
     """Return BLEU, 0 to 100, from n-gram counts; the k-th zero count becomes 1/2ᵏ."""
     if not all(totals) or not any(matches):
         return 0.0
@@ -230,7 +232,7 @@ def _bleu(matches: Sequence[int], totals: Sequence[int], said: int, wanted: int)
     for matched, total in zip(matches, totals, strict=True):
         zeros += not matched
         logs += math.log((matched or 0.5**zeros) / total)
-    return 100 * math.exp(min(0.0, 1 - wanted / said) + logs / len(matches))
+    return 100 * math.exp(min(0.0, 1 - wanted / output) + logs / len(matches))
 
 
 def _own_metrics() -> tuple[Any, Any]:
@@ -244,13 +246,13 @@ def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:
     if smaller. Source: the sequence-to-sequence chapter of "Dive into Deep Learning" (Zhang et
     al.). The weights of the n-grams differ from corpus BLEU: the two are not comparable.
     """
-    wanted, said = reference.split(), hypothesis.split()
-    if not said:
+    wanted, output = reference.split(), hypothesis.split()
+    if not output:
         return 0.0
-    figure = math.exp(min(0.0, 1 - len(wanted) / len(said)))
-    for n in range(1, min(order, len(said)) + 1):
-        matches = (_ngrams(said, n) & _ngrams(wanted, n)).total()
-        figure *= (matches / (len(said) - n + 1)) ** 0.5**n
+    figure = math.exp(min(0.0, 1 - len(wanted) / len(output)))
+    for n in range(1, min(order, len(output)) + 1):
+        matches = (_ngrams(output, n) & _ngrams(wanted, n)).total()
+        figure *= (matches / (len(output) - n + 1)) ** 0.5**n
     return figure
 
 

@@ -34,7 +34,7 @@ def world_size() -> int:
 
 
 def share_of(indices: Sequence[int]) -> list[int]:
-    """Return the part of a batch that this process computes: every n-th example, at least one."""
+    """Return this process's part of a batch: every n-th example, at least one."""
     return list(indices[rank() :: world_size()]) or list(indices[:1])
 
 
@@ -86,7 +86,7 @@ def run_in_processes(count: int, function: Callable[..., Any], *arguments: Any) 
 def _join(
     own_rank: int, count: int, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
-    """Run as one of the processes."""
+    """Run the function as one of the processes."""
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(own_rank % torch.cuda.device_count())
@@ -102,13 +102,13 @@ def _join(
 def _join_child(
     own_rank: int, count: int, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
-    """Run as one of the processes; exit when the parent process exits."""
+    """Run the function as a child process; exit when the parent process exits."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _join(own_rank, count, function, arguments)
 
 
 def _end_with(parent: int) -> None:
-    """Exit once the parent process is gone, even if it was killed."""
+    """Exit when the parent process has ended, also if it was killed."""
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_SECONDS)
     os._exit(1)

@@ -13,7 +13,7 @@ from asr.training import distributed
 
 
 class Journal:
-    """Writes metrics.jsonl, and TensorBoard files where TensorBoard is installed."""
+    """Writes metrics.jsonl, and TensorBoard files if TensorBoard is installed."""
 
     def __init__(self, folder: Path, upto: int) -> None:
         self._path = folder / "metrics.jsonl"

@@ -1,4 +1,4 @@
-"""Audio that is read once and cached, and batches that are made ahead of their use."""
+"""Cache of audio samples, and prefetching of batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 
 class AudioStore:
-    """Reads audio files, and caches them as 16-bit samples up to a number of bytes."""
+    """Reads audio files and caches them as 16-bit samples, up to a limit in gigabytes."""
 
     def __init__(self, gigabytes: float, read: Callable[[Path], NDArray[np.float32]]) -> None:
         self._left = int(gigabytes * 1e9)
@@ -32,15 +32,15 @@ class AudioStore:
         if 2 * len(samples) <= self._left:
             self._left -= 2 * len(samples)
             self._kept[path] = np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
-            return self[path]  # as cached, so that all epochs get the same samples
+            return self[path]  # from the cache, so that all epochs get the same samples
         return samples
 
 
 def prefetch(items: Sequence[Item], make: Callable[[Item], Made], ahead: int = 4) -> Iterator[Made]:
-    """Yield make(item) in order, made by a thread up to `ahead` items in advance.
+    """Yield make(item) in order, computed by a thread up to `ahead` items in advance.
 
-    An error in `make` is raised at its item's turn. Closing the generator waits for the thread to
-    end: one that is still in torch when Python exits aborts the whole process.
+    An error in `make` is raised at the position of its item. Closing the generator waits for the
+    thread: a thread that is still in torch when Python exits aborts the process.
     """
     queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=ahead)
     stopped = threading.Event()
@@ -68,7 +68,7 @@ def prefetch(items: Sequence[Item], make: Callable[[Item], Made], ahead: int = 4
             made, error = queue.get()
             if error is not None:
                 raise error
-            yield made  # type: ignore[misc]  # made is None only beside an error
+            yield made  # type: ignore[misc]  # made is None only with an error
     finally:
         stopped.set()
         thread.join()

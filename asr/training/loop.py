@@ -29,7 +29,7 @@ from asr.training.state import (
     save_checkpoint,
 )
 
-MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient after which a run is stopped
+MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient before a run is stopped
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Validation:
 
 
 class Task(Protocol):
-    """What the loop needs from a task. The loop does not look into batches."""
+    """The interface of a task. The loop does not depend on the content of batches."""
 
     unit: str  # of Losses.amount
 
@@ -70,13 +70,13 @@ class Task(Protocol):
         """Return the batches of an epoch as lists of example indices; deterministic."""
 
     def make(self, epoch: int, position: int, indices: list[int]) -> Any:
-        """Load one batch; its random choices depend on seed, epoch and position alone."""
+        """Load one batch; its random choices depend only on seed, epoch and position."""
 
     def loss(self, batch: Any, step: int) -> Losses:
         """Return the loss of a batch."""
 
     def validate(self, step: int, folder: Path) -> Validation:
-        """Decode the dev set without teacher forcing."""
+        """Decode the dev set without teacher forcing, and score it."""
 
     def save(self, folder: Path) -> None:
         """Write a model folder."""
@@ -92,10 +92,10 @@ def rate_at(step: int, settings: TrainingSettings) -> float:
 
 
 def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Progress:
-    """Train until all steps are done or patience runs out; resume where an earlier call stopped.
+    """Train for all steps or until patience is exhausted; resume from the last checkpoint.
 
     Writes into `folder`: checkpoints/, metrics.jsonl, tensorboard/, alignments/, and after each
-    validation models/step-N (the best few are kept) with the running average of the weights.
+    validation models/step-N with the averaged weights (only the best are kept).
 
     Raises:
         UserError: the loss was not finite for too many steps in a row.
@@ -126,7 +126,7 @@ def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Pr
 
 
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
-    """AdamW; weight decay on matrices only, not on biases, norms and other vectors."""
+    """Make AdamW with weight decay on matrices only, not on biases, norms and other vectors."""
     matrices = [each for each in model.parameters() if each.dim() > 1]
     vectors = [each for each in model.parameters() if each.dim() <= 1]
     groups = [
@@ -137,7 +137,7 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
 
 
 class _Trainer:
-    """Training from one start to the next; `progress` and the checkpoints outlive it."""
+    """One call of `train`, which may continue an earlier one from its checkpoint."""
 
     def __init__(
         self,
@@ -162,16 +162,16 @@ class _Trainer:
         self.bar = bar
         self.bad_steps = 0
         self.sums: defaultdict[str, Tensor | float] = defaultdict(float)
-        self.since = _Stretch(progress.amount)
+        self.since = _Meter(progress.amount)
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done or patience has run out."""
+        """Whether all steps are done or patience is exhausted."""
         out_of_patience = 0 < self.settings.patience <= self.progress.worse
         return self.progress.step >= self.settings.steps or out_of_patience
 
     def run_epoch(self) -> None:
-        """Train on the rest of the epoch, with validation and checkpoints at their steps."""
+        """Train on the rest of the epoch, with validations and checkpoints."""
         epoch = self.progress.epoch
         plan = list(enumerate(self.task.plan(epoch)))[self.progress.position :]
 
@@ -200,7 +200,7 @@ class _Trainer:
         step = self.progress.step
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(step, self.settings)
-        # Dropout depends on the step alone, so that a resumed run draws the same masks.
+        # Dropout depends only on the step, so that a resumed run draws the same masks.
         torch.manual_seed(_mixed(self.seed, step, distributed.rank()))
         self.task.model.train()
         for batch in batches:
@@ -239,7 +239,7 @@ class _Trainer:
         self.bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
 
     def validate(self) -> None:
-        """Decode the dev set with the averaged weights; keep the model if it is among the best."""
+        """Validate with the averaged weights; keep the model if it is one of the best."""
         with self.average.in_place():
             figure = distributed.from_first(self._judge() if distributed.rank() == 0 else 0.0)
             self._keep_if_good(figure)
@@ -251,7 +251,7 @@ class _Trainer:
                 self.optimizer,
                 self.average,
             )
-        self.since = _Stretch(self.progress.amount)
+        self.since = _Meter(self.progress.amount)
 
     def _judge(self) -> float:
         """Validate, log the metrics and return the figure."""
@@ -269,7 +269,7 @@ class _Trainer:
         return found.figure
 
     def _keep_if_good(self, figure: float) -> None:
-        """Save the model if it is one of the best `keep`; delete the one that drops out."""
+        """Save the model if it is one of the best `keep`; delete the one it replaces."""
         progress = self.progress
         improved = not progress.best or figure < progress.best[0][0]
         progress.worse = 0 if improved else progress.worse + 1
@@ -293,12 +293,12 @@ class _Trainer:
 
 
 def _mixed(*numbers: int) -> int:
-    """Mix several numbers into one seed."""
+    """Combine several numbers to one seed."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
-class _Stretch:
-    """Measures time and amount since the last lap."""
+class _Meter:
+    """Measures time and amount between laps."""
 
     def __init__(self, amount: float) -> None:
         self._time = time.perf_counter()

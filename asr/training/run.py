@@ -20,11 +20,11 @@ from asr.training.state import Progress, average_weights
 
 
 def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[str] = ()) -> Path:
-    """Train as a config says, in a run folder; going on if there is a checkpoint in it.
+    """Train from a config in a run folder; resume if the folder has a checkpoint.
 
-    data: the folder that the config's paths are relative to; None takes the config's own.
-    Returns the model folder: the average of the best validated models, or the best of them
-    if the average is worse on the dev set.
+    data: the folder that the paths of the config are relative to; None means its own folder.
+    Returns the model folder: the average of the best models, or the best one if the average is
+    worse on the dev set.
 
     Raises:
         UserError: the config, the data or the run folder cannot be used.
@@ -33,7 +33,7 @@ def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot make the run folder: {error.strerror}") from error
+        raise UserError(f"{folder}: cannot create the run folder: {error.strerror}") from error
     data = data or config_file.parent
     if isinstance(config, SpeechConfig) and not (folder / "config.json").exists():
         _check_manifests(config, data, config_file.parent)
@@ -53,8 +53,8 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
     for manifest, without in (*lists, (config.data.dev, "")):
         if not (data / manifest).is_file():
             raise UserError(
-                f"{data / manifest}: no such manifest; --data names the folder that the config's "
-                f"paths are relative to"
+                f"{data / manifest}: no such manifest; --data sets the folder that the paths of "
+                f"the config are relative to"
             )
         left_out = read_entries(config_folder / without, comment="#") if without else ()
         require_clean(data / manifest, symbols, {identifier for _, identifier in left_out})
@@ -63,7 +63,7 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
 def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> None:
     """Train in this process; the first one finishes the model."""
     task = _make_task(config, data, config_folder)
-    if rank() == 0:  # not before: the data were there
+    if rank() == 0:  # after the data are known to exist
         write_json(folder / "config.json", to_table(config))
     progress = train(task, config.training, folder, config.seed)
     if rank() == 0:
@@ -90,7 +90,7 @@ def _make_task(config: Config, data: Path, config_folder: Path) -> Task:
 
 
 def _finish(task: Task, progress: Progress, folder: Path) -> None:
-    """Save what is better on the dev set: the average of the best models, or the best of them."""
+    """Save the average of the best models, or the best one if it is better on the dev set."""
     if not progress.best:
         raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
     states = [load_file(str(model_folder(folder, step) / WEIGHTS)) for _, step in progress.best]
@@ -100,7 +100,7 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
         with torch.no_grad():
             average = task.validate(progress.step, folder).figure
         best = progress.best[0][0]
-        tell(f"average of {len(states)} models: {average:.2f}; best alone: {best:.2f}")
+        tell(f"average of {len(states)} models: {average:.2f}; best single model: {best:.2f}")
         if average < best:
             return task.save(folder / "model")
     task.model.load_state_dict(states[0])

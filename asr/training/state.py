@@ -157,7 +157,7 @@ def average_weights(
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Newest first."""
+    """Return the checkpoints, newest first."""
     return sorted(folder.glob("step-*.pt"), reverse=True)
 
 

@@ -146,8 +146,8 @@ def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Ut
     pairs = [(number, each) for number, corpus in enumerate(corpora) for each in corpus]
     if not file.exists():
         tell(f"{file}: transcribing {len(pairs)} utterances")
-        heard = hear([utterance for _, utterance in pairs])
-        segments = write_down(with_words(teacher), heard.pieces, SEARCH)
+        spoken = hear([utterance for _, utterance in pairs])
+        segments = write_down(with_words(teacher), spoken.pieces, SEARCH)
         found = [[getattr(each, name) for name in Label._fields] for each in segments]
         with replacing(file) as part:
             part.write_text(json.dumps(found), "utf-8")

@@ -113,7 +113,7 @@ def measure(
 
     Raises UserError if the folder holds a run with other settings, or training fails.
     """
-    asked = [config.name, *overrides, f"beam={beam}"]
+    settings = [config.name, *overrides, f"beam={beam}"]
 
     def make() -> dict[str, Any]:
         before = cpu_seconds()
@@ -130,7 +130,7 @@ def measure(
             parameters=sum(each.numel() for each in translator.models[0].parameters()),
         )._asdict()
 
-    return Figures(**once(folder / RESULT, asked, make))
+    return Figures(**once(folder / RESULT, settings, make))
 
 
 def bleu(dev: Dev, texts: Sequence[str]) -> float:

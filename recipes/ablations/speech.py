@@ -184,8 +184,8 @@ def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: S
     rows = []
     for name, changes in {AS_TRAINED: {}, **VARIANTS[variant].decodings}.items():
         file = folder / f"{name.replace(' ', '-')}.json"
-        asked = [*overrides, *(f"{setting}={value}" for setting, value in changes.items())]
-        found = once(file, asked, partial(decode, folder, changes, dev))
+        settings = [*overrides, *(f"{setting}={value}" for setting, value in changes.items())]
+        found = once(file, settings, partial(decode, folder, changes, dev))
         rows.append(Row(variant, name, [Training(**trained)], [Scores(**found)]))
     return rows
 

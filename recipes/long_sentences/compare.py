@@ -40,9 +40,9 @@ def training(folder: Path, data: Path, overrides: Sequence[str]) -> float:
 
     Raises UserError if the folder holds a run with other settings.
     """
-    asked = [CONFIG.name, *overrides]
+    settings = [CONFIG.name, *overrides]
     made = once(
-        folder / "result.json", asked, lambda: {"cpu": train(CONFIG, folder, data, asked[1:])}
+        folder / "result.json", settings, lambda: {"cpu": train(CONFIG, folder, data, settings[1:])}
     )
     return float(made["cpu"])
 

@@ -1,4 +1,4 @@
-"""Weights of subwords merge into weights of words; links name the words that were looked at."""
+"""Weights of subwords merge into weights of words; links name the attended words."""
 
 import numpy as np
 import pytest

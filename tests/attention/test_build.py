@@ -1,4 +1,4 @@
-"""From a config to the mechanism: one changed line, and clear words where it makes no sense."""
+"""Mechanisms from a config: one changed line, and clear errors for invalid settings."""
 
 import dataclasses
 import inspect

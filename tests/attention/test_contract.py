@@ -1,8 +1,8 @@
-"""Every kind × normaliser × window, alone and in several heads, held to the contract.
+"""Every kind × normaliser × window, with one and several heads, satisfies the contract.
 
-Padding and silence are in what the checks are given; in several heads either the normaliser or
-the window varies, since heads hand both on to the mechanism as they are. The lists are read from
-the tables of the package, so what is registered there is tested here.
+The inputs of the checks have padding and silence. With several heads either the normaliser or the
+window varies, since heads pass both on unchanged. The lists come from the tables of the package,
+so everything registered there is tested.
 """
 
 import inspect
@@ -42,7 +42,7 @@ ALL = [
     for window in (WINDOWS if kind in WITH_ENERGIES else [None])
     if heads == 1 or normalizer == "softmax" or window is None
 ]
-# The fused loop of teacher forcing knows additive attention alone, and not all of its options.
+# The fused loop of teacher forcing supports additive attention with some of its options.
 STEPPED = PLAIN + [case for case in ALL if case[0] == "additive" and case not in PLAIN]
 
 

@@ -1,4 +1,4 @@
-"""Each mechanism beside its paper's equations, written out place by place with Python's math."""
+"""Each mechanism compared with the equations of its paper, by position, in plain Python."""
 
 import math
 
@@ -132,7 +132,7 @@ def test_coverage_begins_as_additive_attention():
 
 def compare(attention, equation):
     with torch.no_grad():
-        for parameter in attention.parameters():  # what begins as 0 too
+        for parameter in attention.parameters():  # also those initialised to 0
             parameter.uniform_(-1, 1)
     annotations = given()
     query = torch.randn(4, 2, SIZE, dtype=torch.float64)
@@ -166,7 +166,7 @@ def test_linear_attention_gives_what_one_pass_over_the_places_gives():
     keys = memory.keys * annotations.mask[..., None]
     summary = keys.transpose(1, 2) @ annotations.values  # (B, A, E), Σ φ(k_j) h_jᵀ
     wanted = (asked @ summary) / (asked @ keys.sum(1)[..., None])
-    torch.testing.assert_close(context[:3], wanted[:3])  # the last has nothing to attend to
+    torch.testing.assert_close(context[:3], wanted[:3])  # the last has no allowed position
 
 
 @pytest.mark.parametrize("size", [0, SIZE])

@@ -1,4 +1,4 @@
-"""Masks: exact where they forbid, and the window where it should stand."""
+"""Masks: exact zeros where attention is not allowed, and windows at the right position."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Several heads beside torch's own, and beside each head made alone."""
+"""Several heads compared with torch's implementation, and with single heads."""
 
 import pytest
 import torch
@@ -40,7 +40,7 @@ def test_agrees_with_torch_s_product_of_grouped_queries(kind, shared):
         enable_gqa=True,
     )
     wanted = attention.output(heads.transpose(1, 2).flatten(2))
-    torch.testing.assert_close(context[:3], wanted[:3])  # the last has nothing to attend to
+    torch.testing.assert_close(context[:3], wanted[:3])  # the last has no allowed position
 
 
 def test_agrees_with_torch_s_multi_head_module_and_its_mean_weights():

@@ -1,4 +1,4 @@
-"""Normalisers: the papers' formulas place by place, their limits, and where chance comes in."""
+"""Normalisers: the formulas of the papers by position, limits, and randomness."""
 
 import math
 
@@ -56,7 +56,9 @@ def test_hard_draws_from_the_softmax_in_training_with_torch_s_own_generator():
     drawn = Hard(2.0)(many, ALLOWED, training=True)
     assert ((drawn == 0) | (drawn == 1)).all() and (drawn.sum(-1) == 1).all()
     wanted = Softmax(2.0)(ENERGIES, ALLOWED)
-    torch.testing.assert_close(drawn.mean(0), wanted, atol=0.015, rtol=0)  # four deviations
+    torch.testing.assert_close(
+        drawn.mean(0), wanted, atol=0.015, rtol=0
+    )  # four standard deviations
     torch.manual_seed(0)
     assert torch.equal(drawn, Hard(2.0)(many, ALLOWED, training=True))
     assert torch.equal(Hard()(many, ALLOWED), Hard()(many, ALLOWED))

@@ -1,4 +1,4 @@
-"""Penalties: known values on constructed weights, and the sign that each has."""
+"""Penalties: known values on constructed weights, and the sign of each."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Augmentation: what is asked for is what happens, and nothing else."""
+"""Augmentation: the requested changes and no others."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_a_room_keeps_length_energy_and_start():
     assert len(wet) == 8000 and wet.dtype == np.float32
     assert energy(wet) == pytest.approx(energy(click), rel=1e-4)
     assert np.argmax(np.abs(wet)) == 3000
-    assert energy(wet[3100:]) > 0.01  # the room is heard after it
+    assert energy(wet[3100:]) > 0.01  # reverberation after it
 
 
 def test_a_room_without_a_peak_is_refused():
@@ -115,7 +115,7 @@ def test_samples_given_are_never_changed():
 
 
 def masked_share(features, axis):
-    """Of each utterance, which positions along an axis are blank throughout."""
+    """Return which positions along an axis are completely masked, for each utterance."""
     return (features == 0).all(axis)
 
 
@@ -171,7 +171,7 @@ def test_draws_are_the_generators_alone():
     assert not torch.equal(first, spec_augment(features, lengths, generator(6)))
     assert torch.equal(features, kept)
     bands = masked_share(first, 1)
-    assert not (bands == bands[0]).all()  # each utterance has its own
+    assert not (bands == bands[0]).all()  # masks differ between utterances
 
 
 def test_no_masks_change_nothing():

@@ -1,4 +1,4 @@
-"""Features: equal to librosa's, equal in a batch and alone, and normalised as measured."""
+"""Features: equal to librosa's, equal in a batch and alone, and correctly normalised."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def noise(*shape, seed=0):
 
 
 def batch(*lengths):
-    """Utterances of random samples, padded with a value that would show everywhere."""
+    """Return utterances of random samples, padded with a value that would change any result."""
     samples = torch.full((len(lengths), max(lengths)), torch.nan)
     for row, length in enumerate(lengths):
         samples[row, :length] = noise(length, seed=row)

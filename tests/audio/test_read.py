@@ -1,4 +1,4 @@
-"""Reading: every format gives the same sound, every fault one clear line."""
+"""Reading: every format gives the same audio, every fault a one-line error."""
 
 import io
 import os
@@ -47,7 +47,7 @@ def loudest_hertz(waveform):
 
 
 def complaint(source, rate=None):
-    """The message of the UserError that reading must raise: a single line."""
+    """Return the message of the UserError that reading must raise; checks that it is one line."""
     with pytest.raises(UserError) as caught:
         read(source, rate)
     message = str(caught.value)
@@ -62,7 +62,7 @@ def without_ffmpeg(tmp_path_factory, monkeypatch):
 
 
 class OneWay(io.RawIOBase):
-    """A stream that, as a pipe, cannot be sought in and gives little at a time."""
+    """A stream like a pipe: not seekable, with short reads."""
 
     def __init__(self, content):
         self.rest = io.BytesIO(content)
@@ -89,7 +89,7 @@ def test_every_format_gives_the_same_tone(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_path_text_bytes_and_streams_agree(tmp_path, ending):
-    content = encoded(noise(seconds=5.0), ending)  # longer than what a codec buffers
+    content = encoded(noise(seconds=5.0), ending)  # longer than the buffer of a codec
     path = tmp_path / f"noise.{ending}"
     path.write_bytes(content)
     expected = read(path).samples
@@ -105,7 +105,7 @@ def test_what_a_file_is_counts_not_what_it_is_called(tmp_path, name):
 
 
 def test_raw_samples_are_left_to_ffmpeg(tmp_path, without_ffmpeg):
-    path = tmp_path / "flac.raw"  # soundfile takes the ending for samples without a header
+    path = tmp_path / "flac.raw"  # for soundfile the ending means samples without a header
     path.write_bytes(encoded(tone(), "flac"))
     assert f"{path}: " in complaint(path)
 
@@ -233,7 +233,7 @@ def test_without_ffmpeg_the_message_names_it(without_ffmpeg):
 
 
 def test_ffmpeg_decodes_what_libsndfile_cannot(tmp_path, monkeypatch):
-    """A stand-in for ffmpeg checks that it is handed a file and that its output is understood."""
+    """A fake ffmpeg checks that its input is a file and that its output is parsed."""
     (tmp_path / "decoded").write_bytes(tone().tobytes())
     program = tmp_path / "ffmpeg"
     program.write_text(

@@ -1,4 +1,4 @@
-"""Where speech is: masks that follow the level, cuts in pauses, noise told from talk."""
+"""Speech detection: masks that follow the level, cuts in pauses, noise and speech separated."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_recordings_hold_speech_and_are_not_noise():
         assert 0.5 < mask.mean() <= 1.0
         assert not looks_like_steady_noise(samples)
         noisy = samples + samples.std() * white(len(samples) / SAMPLE_RATE, 1.0)
-        assert not looks_like_steady_noise(noisy)  # as loud as the speech itself
+        assert not looks_like_steady_noise(noisy)  # as loud as the speech
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 20])
@@ -128,7 +128,7 @@ def test_segments_cover_everything_once_and_none_is_too_long(seconds, longest):
     for start, end in stretches:
         assert end - start <= longest + 1e-9
         assert len(stretches) == 1 or end - start >= longest / 4 - 0.01
-    # Only towards the end may cuts stand closer than half of what is allowed.
+    # Only near the end may segments be shorter than half of the limit.
     assert all(end - start >= longest / 2 - 0.01 for start, end in stretches[:-2])
 
 

@@ -1,4 +1,4 @@
-"""Which examples go into which batch."""
+"""Grouping of examples into batches."""
 
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ def test_every_example_once_from_short_to_long_and_no_batch_too_large(lengths, s
     require_whole_and_small(batches, lengths, size, most)
     order = [index for batch in batches for index in batch]
     assert order == sorted(order, key=lambda index: lengths[index])
-    for batch, following in pairwise(batches):  # none has room for another
+    for batch, following in pairwise(batches):  # no batch could take a further example
         assert len(batch) == most or lengths[following[0]] * (len(batch) + 1) > size
 
 

@@ -1,4 +1,4 @@
-"""Padding: what is given comes back, and nothing else is added than the padding."""
+"""Padding: the inputs are restored, and only padding is added."""
 
 import numpy as np
 import torch

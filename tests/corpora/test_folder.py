@@ -1,4 +1,4 @@
-"""A folder of recordings and texts becomes a manifest, and nothing is lost without a word."""
+"""A folder of recordings and texts becomes a manifest; files left out are reported."""
 
 from pathlib import Path
 

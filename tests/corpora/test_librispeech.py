@@ -1,4 +1,4 @@
-"""LibriSpeech's layout becomes manifests; downloads are whole or not there. Never the network."""
+"""Manifests from LibriSpeech's layout; downloads are complete or absent. No network access."""
 
 import sys
 import tarfile
@@ -126,7 +126,7 @@ def test_an_empty_subset_is_refused(tmp_path: Path) -> None:
 
 
 class Server:
-    """Stands in for torchaudio's LIBRISPEECH: keeps an archive, unpacks if the folder is absent."""
+    """A fake of torchaudio's LIBRISPEECH: keeps an archive, unpacks if the folder is absent."""
 
     def __init__(self, archive: Path) -> None:
         self.archive = archive

@@ -1,4 +1,4 @@
-"""Manifests: what is written is read back, and whatever is wrong is found and told by its line."""
+"""Manifests: written manifests are read back, and errors are reported with their line."""
 
 import json
 import re

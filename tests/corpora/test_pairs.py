@@ -1,4 +1,4 @@
-"""Pairs are read whole or refused by file and line; no source is on both sides of the split."""
+"""Pairs: read completely or refused with file and line; no source is on both sides of a split."""
 
 import gzip
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a recogniser is surest of becomes a corpus, and what it could not finish does not."""
+"""Confident transcripts become a corpus; transcripts without end-of-sentence are discarded."""
 
 import json
 import math
@@ -40,7 +40,9 @@ def test_what_no_one_can_learn_from_is_never_taken(useless: Label) -> None:
 
 def test_the_surest_by_token_are_taken_in_their_order() -> None:
     labels = [label("a" * length, sure) for length, sure in ((9, -0.3), (2, -0.4), (30, -0.1))]
-    assert labels[2].log_probability < labels[1].log_probability  # by their sums it is otherwise
+    assert (
+        labels[2].log_probability < labels[1].log_probability
+    )  # the order of the sums is reversed
     assert surest(labels, 1) == [0, 1, 2]
     assert surest(labels, 2 / 3) == [0, 2]
     assert surest(labels, 0.1) == [2]  # at least one
@@ -57,7 +59,7 @@ def write_transcripts(file: Path, recordings: dict[Path, list[Label]]) -> Path:
 
 @pytest.fixture
 def transcripts(tmp_path: Path) -> Path:
-    ramp = np.linspace(-0.5, 0.5, 6 * RATE, dtype=np.float32)  # its value tells the time
+    ramp = np.linspace(-0.5, 0.5, 6 * RATE, dtype=np.float32)  # the value encodes the time
     soundfile.write(tmp_path / "long.wav", ramp, RATE)
     soundfile.write(tmp_path / "short.flac", ramp[: 2 * RATE], RATE)
     return write_transcripts(
@@ -86,7 +88,7 @@ def test_each_text_gets_its_own_stretch_of_audio(transcripts: Path, tmp_path: Pa
     assert firsts == pytest.approx([-0.5, 3.5 / 6 - 0.5, -0.5], abs=1e-3)
     names = {each.text: each.audio for each in found}
     for each in read_manifest(prepare(transcripts, tmp_path / "corpus", 0.25)):
-        assert each.audio == names[each.text]  # also with another share
+        assert each.audio == names[each.text]  # also for another share
     assert each.text == "it's last"
     (tmp_path / "corpus").rename(tmp_path / "moved")
     assert check_manifest(tmp_path / "moved" / "manifest.jsonl") == []

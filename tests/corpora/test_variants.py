@@ -1,4 +1,4 @@
-"""What is made of pairs keeps both sides together, and follows from the seed."""
+"""Variants of pairs: both sides change together, deterministically for a seed."""
 
 import re
 
@@ -55,7 +55,7 @@ def test_pairs_with_a_rare_name_are_renamed_more_often() -> None:
     pairs = [Pair("Tom left.", "Tom est parti.")] * 100 + [Pair("See Rome.", "Voyez Rome.")]
     found = rename(pairs, 1000, np.random.default_rng(1))
     rare = sum(pair.source.startswith("See") for pair in found)
-    assert 50 < rare < 150  # 1 / (1 + 100 / 10) of them; evenly it would be 1 / 101
+    assert 50 < rare < 150  # expected 1 / (1 + 100 / 10) of them; uniformly 1 / 101
 
 
 DAYS = [Pair("Monday", "lundi"), Pair("Friday", "vendredi"), Pair("Sunday", "dimanche")]
@@ -68,7 +68,7 @@ def test_exchanged_pairs_have_another_word_of_its_class_on_both_sides() -> None:
         Pair("I love the Rhine.", "J'aime le Rhin."),
         Pair("From Friday to Sunday.", "De vendredi à dimanche."),
         Pair("Mondays, Monday!", "Le lundi, lundi !"),  # twice on one side
-        Pair("Good Friday.", "Le Vendredi saint."),  # not as it stands
+        Pair("Good Friday.", "Le Vendredi saint."),  # the word on one side only
         Pair("Sundays.", "Les dimanches."),  # not whole
     ]
     found = exchange(pairs, [DAYS, RIVERS], 200, np.random.default_rng(1))

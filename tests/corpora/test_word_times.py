@@ -1,4 +1,4 @@
-"""Word times: files are read or told what is wrong, and words find their times."""
+"""Word times: files are read or refused, and words are matched with their times."""
 
 import gzip
 import json
@@ -43,6 +43,6 @@ def test_words_find_their_times_where_there_is_no_doubt():
     assert timed_words("the moon the cold night", times) == {1: times[2], 3: times[1]}
     assert timed_words("the moon and the moon", times) == {}
     twice = [times[0], times[1]._replace(word="the"), times[2]]
-    assert timed_words("the the moon", twice) == dict(enumerate(twice))  # all in their order
+    assert timed_words("the the moon", twice) == dict(enumerate(twice))  # all words in order
     assert timed_words("the moon", twice) == {1: times[2]}
     assert timed_words("", times) == {}

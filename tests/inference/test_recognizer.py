@@ -1,4 +1,4 @@
-"""Transcribing with a small random model: what must hold whatever the weights are."""
+"""Transcription with a small random model: properties that hold for any weights."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def samples() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def utterances(samples: np.ndarray) -> list[np.ndarray]:
-    """Three stretches of speech, not sorted by length."""
+    """Return three speech signals, not sorted by length."""
     return [samples[8000:32000], samples[30000:70000], samples[40000:50000]]
 
 
@@ -74,7 +74,7 @@ def test_results_do_not_depend_on_the_batch_and_keep_their_order(
     assert [each.duration for each in together] == [1.5, 2.5, 0.625]
     for utterance, found in zip(utterances, together, strict=True):
         require_same(found, recognizer.transcribe(utterance, **options))
-    assert len({found.log_probability for found in together}) == 3  # the model hears a difference
+    assert len({found.log_probability for found in together}) == 3  # the results differ
 
 
 def test_small_batches_and_many_windows_change_nothing(
@@ -135,7 +135,7 @@ def test_nothing_is_written_where_nobody_speaks(recognizer: Recognizer, kind: st
 def test_a_slow_text_that_the_decoder_doubts_is_left_out() -> None:
     sound = np.random.default_rng(0).normal(0, 0.1, 2 * SAMPLE_RATE).astype(np.float32)
     piece = whole(read(sound, rate=SAMPLE_RATE))
-    assert piece.speech.all()  # 2 s of it, in which somebody says 8 letters at least
+    assert piece.speech.all()  # 2 s of speech: at least 8 characters
 
     def is_noise(letters: int, mean: float, doubt: float = -0.6) -> bool:
         tokens = [3] * letters
@@ -144,7 +144,7 @@ def test_a_slow_text_that_the_decoder_doubts_is_left_out() -> None:
 
     assert is_noise(7, -0.7)
     assert not is_noise(8, -0.7)  # fast enough for speech
-    assert not is_noise(7, -0.5)  # slow, but sure
+    assert not is_noise(7, -0.5)  # slow, but confident
     assert not is_noise(7, -0.7, doubt=-np.inf)
 
 
@@ -153,7 +153,9 @@ def test_what_is_taken_for_noise_is_an_empty_text(monkeypatch: pytest.MonkeyPatc
     model = asr.load()
     found = model.transcribe(FLAC)
     assert found.text == "" and {each.stop_reason for each in found.segments} == {"silence"}
-    assert model.configured(beam=1).transcribe(FLAC).text  # without a language model all is kept
+    assert (
+        model.configured(beam=1).transcribe(FLAC).text
+    )  # without a language model all text is kept
 
 
 def test_what_is_too_short_is_refused(recognizer: Recognizer) -> None:
@@ -164,7 +166,7 @@ def test_what_is_too_short_is_refused(recognizer: Recognizer) -> None:
 
 
 def test_long_audio_is_cut_decoded_and_joined(recognizer: Recognizer, samples: np.ndarray) -> None:
-    # Not all zeros: equal frames make equally good paths, between which rounding chooses.
+    # Not all zeros: equal frames have equally good paths, and rounding would decide.
     pause = np.random.default_rng(0).normal(0, 1e-3, SAMPLE_RATE // 2).astype(np.float32)
     audio = np.concatenate([samples[:24000], pause, samples[30000:60000], pause, samples[:20000]])
     short = replace(recognizer, decoding=replace(recognizer.decoding, segment_seconds=2.5))
@@ -248,7 +250,7 @@ def test_aligning_what_greedy_search_wrote_finds_it_again(recognizer: Recognizer
     assert "".join(each.text for each in found.characters) == found.text != ""
     aligned = recognizer.align(FLAC, found.text)
     (segment,) = aligned.segments
-    segment = replace(segment, stop_reason=found.stop_reason)  # a given text always ends well
+    segment = replace(segment, stop_reason=found.stop_reason)  # always EOS for a given text
     require_same(replace(aligned, segments=(segment,)), found)
 
 

@@ -1,4 +1,4 @@
-"""Cues keep their place: sentences that run over them are translated whole, and cut by weights."""
+"""Subtitle translation: sentences over several cues are translated whole and split by weights."""
 
 from itertools import combinations
 
@@ -16,7 +16,7 @@ asked: list[str] = []
 
 
 def loudly(texts: list[str]) -> list[Translation]:
-    """Translate each word into capitals, looking at it alone; note what was asked."""
+    """Translate each word into capitals with all attention on it; record the sources."""
     asked[:] = texts
     return [shout(text) for text in texts]
 
@@ -45,11 +45,11 @@ def test_a_sentence_over_cues_is_asked_as_a_whole_and_given_back_in_parts() -> N
     [
         spans("I know.", "where you are"),  # an end
         spans("I know", "Where you are"),  # a beginning
-        spans("i know", "where you are"),  # small letters alone, as recognisers write
-        spans("I know", "- where you are"),  # somebody else
+        spans("i know", "where you are"),  # lower case, as in transcripts
+        spans("I know", "- where you are"),  # another speaker
         spans("I know", "where you are", gap=2.5),  # a pause
         spans("I know", "", "where you are"),  # an empty cue between
-        spans("I know " + "all " * 20, "that " * 20 + "you know"),  # too much for one
+        spans("I know " + "all " * 20, "that " * 20 + "you know"),  # too long for one sentence
     ],
 )
 def test_what_does_not_go_on_is_translated_alone(cues: list[Span]) -> None:
@@ -72,7 +72,7 @@ def test_speakers_keep_their_lines() -> None:
 def test_words_go_where_they_looked_and_marks_stay_with_their_words() -> None:
     source, target = ("a", "bb", "c", "dd", "<eos>"), ("W", "X", "?", "Y", "Z", "<eos>")
     weights = np.zeros((6, 5), np.float32)
-    for row, column in enumerate([0, 1, 2, 1, 3, 4]):  # the mark looks at the second part
+    for row, column in enumerate([0, 1, 2, 1, 3, 4]):  # the punctuation attends to the second part
         weights[row, column] = 1
     found = WordWeights(source, target, weights)
     assert cut(found, ["a bb", "c dd"]) == ["W X ? Y", "Z"]

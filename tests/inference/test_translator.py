@@ -1,4 +1,4 @@
-"""A translator gives each text its own translation, whatever is beside it, and shows where from."""
+"""The translator: results do not depend on the batch, and weights belong to the tokens."""
 
 from pathlib import Path
 
@@ -31,11 +31,11 @@ TEXTS = ["I lost.", "Go!", "I'm home, I'm home, go home.", "Go home."]
 
 @pytest.fixture
 def translator() -> Translator:
-    """An untrained model: what it says is of no meaning, but it follows from the source."""
+    """Return an untrained model, whose output depends on the source."""
     torch.manual_seed(3)
     model = build_translation_model(SETTINGS, len(SOURCE), len(TARGET)).eval()
     for parameter in model.parameters():
-        parameter.data *= 3  # so that it has opinions
+        parameter.data *= 3  # larger logits
     return Translator((model,), SOURCE, TARGET)
 
 
@@ -49,7 +49,7 @@ def assert_same(one: Translation, other: Translation) -> None:
 def test_a_text_in_a_batch_is_translated_as_alone(translator: Translator, beam: int) -> None:
     together = translator.translate(TEXTS, beam=beam)
     assert [each.source for each in together] == TEXTS
-    assert len({each.text for each in together}) > 1  # the model tells them apart
+    assert len({each.text for each in together}) > 1  # outputs differ
     for text, each in zip(TEXTS, together, strict=True):
         assert_same(each, translator.translate(text, beam=beam))
 
@@ -139,7 +139,7 @@ def test_models_vote_and_must_speak_of_the_same(translator: Translator, tmp_path
     for one, other in zip(translator.translate(TEXTS), twice.translate(TEXTS), strict=True):
         assert_same(one, other)
     renamed = Vocabulary((*TARGET.inventory[:-1], "zut"), spaced=True)
-    with pytest.raises(UserError, match=r"second: has other vocabularies than .*first"):
+    with pytest.raises(UserError, match=r"second: its vocabularies differ from .*first"):
         Translator.load([first, save(translator, tmp_path / "second", renamed)])
     with pytest.raises(UserError, match="got no model folder"):
         Translator.load([])
@@ -151,7 +151,7 @@ def test_the_model_of_the_package_is_taken_by_its_language(
     folders = {"fr": save(translator, tmp_path / "french"), "de": tmp_path / "german"}
     monkeypatch.setattr("asr.inference.translator.SHIPPED", folders)
     assert_same(Translator.load().translate("Go!"), translator.translate("Go!"))
-    with pytest.raises(UserError, match="no translation model to 'de' is in the package"):
+    with pytest.raises(UserError, match="the package has no translation model to 'de'"):
         Translator.load(to="de")
     german = Vocabulary((*TARGET.inventory[:-1], "zut"), spaced=True)
     save(translator, folders["de"], german)

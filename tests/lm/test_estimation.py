@@ -1,4 +1,4 @@
-"""Counting: the model is what the definitions give when they are followed by hand."""
+"""Estimation: the model equals a direct implementation of the definitions."""
 
 import math
 import random
@@ -23,7 +23,7 @@ def texts(count=60):
 
 
 def by_hand(sentences, order):
-    """Counts of the n-grams of each order, as tuples of words."""
+    """Return the counts of the n-grams of each order, by tuples of words."""
     counts = [Counter() for _ in range(order)]
     for sentence in sentences:
         words = ["<s>", *(word if word in WORDS else "<unk>" for word in sentence), "</s>"]
@@ -33,7 +33,7 @@ def by_hand(sentences, order):
 
 
 def ngrams_of(model):
-    """The tables as dictionaries of tuples of words."""
+    """Return the tables as dictionaries by tuples of words."""
     names = [*model.words, "</s>", "<s>", "<unk>"]
     contexts = [(name,) for name in names]
     found = []
@@ -105,7 +105,7 @@ def test_an_order_speaks_for_all_that_longer_ones_left_out_counted(most):
         counts = given
     assert 0 < len(kept[1]) < len(raw[2]) and len(kept[0]) < len(raw[1])
     wanted = np.array([counts[name,] for name in [*WORDS, "</s>", "<s>", "<unk>"]])
-    wanted[-2] = 0  # nothing ever starts again
+    wanted[-2] = 0  # the start symbol never occurs inside
     np.testing.assert_allclose(model.unigrams, wanted / wanted.sum())
 
 

@@ -1,4 +1,4 @@
-"""The word model: probabilities by hand from the formula, letters that add up to words."""
+"""The word model: probabilities from the formula, character scores that sum to words."""
 
 import math
 
@@ -56,7 +56,7 @@ def by_hand(ngrams, history, word):
 
 
 def log_probability(model, text, end=True):
-    """Sum over letters, as a search would sum."""
+    """Return the sum over characters, as in a search."""
     state, total = model.start(1), 0.0
     for token in [*VOCABULARY.encode(text), *([EOS] if end else [])]:
         total += float(model.log_probs(state)[0, 0, token])
@@ -67,7 +67,7 @@ def log_probability(model, text, end=True):
 
 @pytest.mark.parametrize(("order", "most"), [(2, None), (3, None), (3, 8), (4, 14), (4, 0)])
 def test_words_have_the_probabilities_of_the_formula(order, most):
-    ngrams, model = make(order, most, rare=1)  # no word of the texts is unknown
+    ngrams, model = make(order, most, rare=1)  # all words of the texts are known
     for text in ["the cat", "a cat sat on the mat", "log", "mat the a"]:
         history, wanted = ["<s>"], 0.0
         for word in text.split():
@@ -114,7 +114,7 @@ def test_what_was_seen_is_likelier():
     _, model = make()
     assert log_probability(model, "the cat sat") > log_probability(model, "the sat cat")
     assert log_probability(model, "the cat sat") > log_probability(model, "the qat sat")
-    assert log_probability(model, "qqq") > -60  # and nothing is impossible
+    assert log_probability(model, "qqq") > -60  # no word has probability 0
 
 
 def test_hypotheses_of_a_batch_are_independent():
@@ -136,7 +136,7 @@ def test_hypotheses_of_a_batch_are_independent():
 
 
 def _tokens(texts, place):
-    """Letter `place` of each text; a space where one is too short."""
+    """Return character `place` of each text; a space if a text is too short."""
     return np.array([[VOCABULARY.encode(text.ljust(8)[place])[0] for text in row] for row in texts])
 
 

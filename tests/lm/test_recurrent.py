@@ -1,4 +1,4 @@
-"""A recurrent model beside n-grams: the mixture by hand, letters that add up, its own folder."""
+"""A recurrent model interpolated with n-grams: the mixture, character sums, and its folder."""
 
 import math
 
@@ -17,7 +17,7 @@ from asr.models.settings import LanguageSettings
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 
-# "log" and "cart" it does not know, "dog" the n-grams do not.
+# The recurrent model lacks "log" and "cart", the n-grams lack "dog".
 KNOWN = Vocabulary(
     (*SPECIALS, "the", "cat", "sat", "on", "a", "mat", "dog", "and", "car"), None, True
 )
@@ -28,7 +28,7 @@ def make(rare=1):
     torch.manual_seed(1)
     network = build_language_model(SETTINGS, len(KNOWN)).eval()
     for each in network.parameters():
-        torch.nn.init.normal_(each)  # so that it has opinions
+        torch.nn.init.normal_(each)  # larger logits
     ngrams = train_word_ngrams(SENTENCES, lexicon_of(SENTENCES, rare), 3, 12)
     recurrent = RecurrentWords(at_run_time(network), KNOWN, ngrams)
     return network, ngrams, WordModel(ngrams, VOCABULARY, recurrent)
@@ -95,7 +95,7 @@ def test_texts_read_together_are_as_read_alone():
             (alone,) = recurrent.after([alone], [number[word]])
         np.testing.assert_allclose(together[row].sums, alone.sums, atol=1e-6)
         np.testing.assert_allclose(together[row].cell, alone.cell, atol=1e-6)
-    assert len({id(each) for each in together}) == 4  # the same words twice are computed once
+    assert len({id(each) for each in together}) == 4  # equal histories are computed once
 
 
 @pytest.mark.parametrize("text", ["", "c", "cat", "cat ", "the c", "xyz", "the xyz ca", "a log "])

@@ -1,4 +1,4 @@
-"""Cells are torch's own, parted into products and gates."""
+"""Cells equal torch's, split into products and gates."""
 
 import pytest
 import torch

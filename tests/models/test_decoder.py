@@ -1,4 +1,4 @@
-"""The decoder: stepping equals unrolling, the fused loop equals the plain one, and the paper."""
+"""The decoder: stepping equals unrolling, the fused loop equals the plain one and the paper."""
 
 import pytest
 import torch
@@ -91,7 +91,7 @@ def test_first_step_agrees_with_the_paper_written_out():
     with torch.no_grad():
         logits, state = decoder.step(torch.tensor([[3], [4]]), decoder.start(memory), memory)
         for row, token in enumerate((3, 4)):
-            first = memory.values[row, 0, 3:]  # what the backward reader says of the first place
+            first = memory.values[row, 0, 3:]  # backward half of the first annotation
             hidden = torch.tanh(decoder.initial.weight @ first + decoder.initial.bias)
             length = int(memory.mask[row].sum())
             energies = [

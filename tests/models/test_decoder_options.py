@@ -1,4 +1,4 @@
-"""Every decoder: stepping equals unrolling, batch equals alone, options do what they say."""
+"""All decoder options: stepping equals unrolling, batch equals alone, options have effect."""
 
 import itertools
 from copy import deepcopy
@@ -39,7 +39,7 @@ def given(seed=6, short=3):
 
 
 def product(**choices):
-    """All combinations, each with a name for the test's report."""
+    """Return all combinations, each with a name for the report."""
     return [
         pytest.param(dict(zip(choices, each, strict=True)), id="-".join(map(str, each)))
         for each in itertools.product(*choices.values())
@@ -114,7 +114,7 @@ def test_select_reorders_all_of_the_state(attend):
     state = decoder.start(memory).select(torch.zeros(2, 3, dtype=torch.long))
     _, state = decoder.step(torch.tensor([[1, 2, 3], [4, 5, 6]]), state, memory)
     chosen = state.select(torch.tensor([[2, 0], [1, 1]]))
-    assert len(tensors(state)) == 4 + 4  # h and c of two layers less `hidden`, and the readout
+    assert len(tensors(state)) == 4 + 4  # h and c of two layers without `hidden`, and the readout
     for whole, picked in zip(tensors(state), tensors(chosen), strict=True):
         assert torch.equal(picked[0], whole[0, [2, 0]])
         assert torch.equal(picked[1], whole[1, [1, 1]])
@@ -170,7 +170,7 @@ def test_tokens_move_the_state_unless_they_are_kept_from_the_cell(attend, token_
         states.append((logits, state))
     (one_logits, one), (other_logits, other) = states
     assert torch.equal(one.hidden, other.hidden) != token_to_cell
-    assert not torch.equal(one_logits, other_logits)  # by way of the readout
+    assert not torch.equal(one_logits, other_logits)  # through the readout
 
 
 @pytest.mark.parametrize("readout", ["maxout", "tanh"])
@@ -200,7 +200,7 @@ def test_tanh_and_maxout_are_what_they_are_called():
 
 
 def gru_cell(gates, input_matrix, input_bias):
-    """Torch's own cell of the given matrices."""
+    """Return torch's cell with the given matrices."""
     cell = torch.nn.GRUCell(input_matrix.size(1), STATE).double()
     cell.weight_ih.data.copy_(input_matrix)
     cell.weight_hh.data.copy_(gates.weight)
@@ -315,8 +315,8 @@ def test_dropout_rates_are_those_of_their_places():
     parted = make(dropout=1.0, embedding_dropout=0.0, readout_dropout=0.0, layers=2)
     start = parted.start(memory)
     one, other = (parted.step(each[:, :1], start, memory)[1] for each in (TOKENS, OTHER_TOKENS))
-    assert not torch.equal(one.rest[0], other.rest[0])  # the lower layer reads the token
-    assert torch.equal(one.hidden, other.hidden)  # and nothing of it reaches the upper
+    assert not torch.equal(one.rest[0], other.rest[0])  # the token is the input of the lower layer
+    assert torch.equal(one.hidden, other.hidden)  # and has no effect on the upper layer
 
 
 @pytest.mark.parametrize("attend", ATTEND)

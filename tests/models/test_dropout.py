@@ -1,4 +1,4 @@
-"""Dropout is torch's in all but the draws."""
+"""Dropout equals torch's except for the random draws."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from asr.models.dropout import Dropout, TokenDropout
 @pytest.mark.parametrize("rate", [0.001, 0.3, 0.5])
 def test_a_share_is_dropped_and_the_rest_scaled_in_value_and_gradient(rate):
     torch.manual_seed(0)
-    inputs = torch.ones(301, 333, requires_grad=True)  # a count that four does not divide
+    inputs = torch.ones(301, 333, requires_grad=True)  # a number of elements not divisible by four
     dropped = Dropout(rate)(inputs)
     share = (dropped == 0).float().mean()
     deviation = (rate * (1 - rate) / inputs.numel()) ** 0.5

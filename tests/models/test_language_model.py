@@ -1,4 +1,4 @@
-"""The recurrent language model: one distribution, the same read at once and word by word."""
+"""The recurrent language model: a distribution, equal for whole texts and word by word."""
 
 import pytest
 import torch

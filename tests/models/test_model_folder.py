@@ -1,4 +1,4 @@
-"""Model folders: what is stored in fewer bits, and what is refused."""
+"""Model folders: quantised weights, and folders that are refused."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def make():
 def test_weights_come_back_as_exactly_as_their_bits_allow(tmp_path, bits, error):
     module, loaded = make(), make()
     with torch.no_grad():
-        module[1].weight[2] *= 1000  # a large row costs the others nothing
+        module[1].weight[2] *= 1000  # a large row does not affect the others
         module[1].weight[3] = 0
         for parameter in loaded.parameters():
             parameter.zero_()
@@ -67,10 +67,10 @@ def test_a_copy_takes_the_language_models_along_and_keeps_its_own(tmp_path):
     (source / BOUNDARIES).write_text("new")
     copy_folder(source, target, 16)
     assert (target / "words.npz").read_text() == (target / BOUNDARIES).read_text() == "new"
-    assert not (target / "words").exists()  # would be a recurrent model that is not the source's
+    assert not (target / "words").exists()  # would be a recurrent model of another source
     (source / "words").mkdir()
     (source / "words" / "config.json").write_text("new")
-    for folder in (target, source):  # onto itself too
+    for folder in (target, source):  # also onto itself
         copy_folder(source, folder, 8)
         assert (folder / "words.npz").read_text() == "new"
         assert (folder / "words" / "config.json").read_text() == "new"

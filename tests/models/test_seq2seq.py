@@ -125,7 +125,7 @@ def test_a_backward_state_wants_an_encoder_that_reads_backwards() -> None:
 
 
 def test_every_setting_reaches_the_model() -> None:
-    """One setting away from the default makes another model: of other weights or other doings."""
+    """Changing one setting changes the weights or the computation of the model."""
     changes: dict[str, Any] = {
         "embedding_size": 5, "state_size": 6, "readout_size": 5, "cell": "lstm", "layers": 2,
         "attend": "between", "input_feeding": True, "initial": "mean", "token_to_cell": False,
@@ -152,7 +152,7 @@ def test_every_setting_reaches_the_model() -> None:
 
 
 def describe(settings: TranslationSettings) -> str:
-    """Weights by name and shape, parts with their rates, and what one step of training gives."""
+    """Return weights by name and shape, modules with their rates, and the result of a step."""
     torch.manual_seed(0)
     model = build_translation_model(settings, 11, 11)
     shapes = {name: tuple(each.shape) for name, each in model.state_dict().items()}
@@ -160,7 +160,7 @@ def describe(settings: TranslationSettings) -> str:
 
 
 def test_settings_of_an_old_folder_make_the_model_they_made_then() -> None:
-    """Names and shapes of before there were options, and options that are left out."""
+    """Names and shapes of the default model, without the optional parts."""
     old = {"embedding_size": 6, "state_size": 7, "readout_size": 6, "dropout": 0.1}
     settings = from_table(SpeechSettings, {"decoder": old, "encoder": {"state_size": 8}})
     decoder = build_speech_model(settings, 9).decoder

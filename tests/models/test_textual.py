@@ -1,4 +1,4 @@
-"""An annotation depends on its whole sentence, from both sides, and on nothing else."""
+"""An annotation depends on its whole sentence, in both directions, and on nothing else."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -65,8 +65,10 @@ def test_each_half_reads_in_its_own_direction() -> None:
     torch.manual_seed(0)
     encoder = TextualEncoder(10, embedding_size=6, state_size=5).eval()
     sentence, other_end = annotate(encoder, [[4, 5, 6], [4, 5, 7]]).values
-    assert torch.equal(sentence[:2, :5], other_end[:2, :5])  # forwards, has not seen the end
-    assert (sentence[:2, 5:] != other_end[:2, 5:]).all()  # backwards, has
+    assert torch.equal(
+        sentence[:2, :5], other_end[:2, :5]
+    )  # forward states do not depend on the end
+    assert (sentence[:2, 5:] != other_end[:2, 5:]).all()  # backward states do
 
 
 def test_training_reaches_every_parameter(encoder: TextualEncoder) -> None:

@@ -1,4 +1,4 @@
-"""Several heat maps in one picture: all are there, none covers another, too many are refused."""
+"""Several heat maps in one picture: all are drawn without overlap, too many are refused."""
 
 from itertools import combinations
 from pathlib import Path

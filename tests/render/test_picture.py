@@ -1,4 +1,4 @@
-"""Pictures: one time axis for all panels, no text on another, and a file in any case."""
+"""Pictures: one time axis for all panels, no overlapping text, and a file for any input."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ from asr.render.picture import draw_alignment, draw_heat_map, draw_weights
 from asr.render.places import MOST_CHARACTERS, assign_lanes, move_apart, row_labels
 from asr.results import Span
 
-SECONDS = 0.08  # an annotation
+SECONDS = 0.08  # duration of an annotation
 RATE = 16_000
 quick = settings(max_examples=40, deadline=None)
 inches = st.floats(0, 9)
@@ -29,14 +29,14 @@ inches = st.floats(0, 9)
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """Figures, in place of files."""
+    """Collect figures instead of writing files."""
     figures: list[Figure] = []
     monkeypatch.setattr(picture, "save", lambda figure, path: figures.append(figure))
     return figures
 
 
 def say(count: int, spacing: float) -> tuple[list[Span], list[str], NDArray[np.float64], float]:
-    """Some words of different lengths; their symbols, weights on the diagonal, and duration."""
+    """Return words of different lengths, their symbols, diagonal weights, and the duration."""
     texts = [("a", "word", "incomprehensible")[at % 3] for at in range(count)]
     spans = [Span(text, at * spacing, (at + 0.9) * spacing) for at, text in enumerate(texts)]
     labels = [*" ".join(texts), "<eos>"]
@@ -47,7 +47,7 @@ def say(count: int, spacing: float) -> tuple[list[Span], list[str], NDArray[np.f
 
 
 def lit(pixels: NDArray[np.float32], rows: slice) -> float:
-    """The column in the middle of what is bright in some rows, left of the colour bars."""
+    """Return the middle column of the bright pixels in some rows, left of the colour bars."""
     bright = pixels[rows, : int(pixels.shape[1] * 0.85), :3].sum(2).max(0)
     inside = np.flatnonzero((bright > 1.5) & (bright < 2.9))  # neither background nor white paper
     return float(inside.mean())
@@ -63,7 +63,7 @@ def test_a_sound_stands_above_the_weight_that_looks_at_it(tmp_path: Path) -> Non
     height = len(pixels)
     above = lit(pixels, slice(int(0.1 * height), int(0.3 * height)))
     below = lit(pixels, slice(int(0.55 * height), int(0.8 * height)))
-    assert above == pytest.approx(below, abs=5)  # of about 160 pixels a second
+    assert above == pytest.approx(below, abs=5)  # at about 160 pixels per second
 
 
 @pytest.mark.parametrize(("count", "spacing"), [(4, 0.5), (12, 0.4), (40, 0.3), (250, 0.12)])
@@ -151,7 +151,7 @@ def test_move_apart(places: list[float], gap: float) -> None:
     fitting = min(gap, 9.0 / len(places))
     assert (np.diff(moved) > fitting - 1e-9).all()
     assert moved[0] >= fitting / 2 - 1e-9 and moved[-1] <= 9 - fitting / 2 + 1e-9
-    np.testing.assert_allclose(move_apart(moved, gap, 9.0), moved)  # no further than needed
+    np.testing.assert_allclose(move_apart(moved, gap, 9.0), moved)  # no further than necessary
 
 
 @quick

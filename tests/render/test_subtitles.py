@@ -1,4 +1,4 @@
-"""Subtitles keep every word and time, and read back as they were written."""
+"""Subtitles keep every word and time, and reading restores what was written."""
 
 import json
 import math
@@ -28,21 +28,21 @@ from asr.render.subtitles import (
     turns,
 )
 
-# No deadline: on a busy machine a slow example is no fault.
+# No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
 WORDS = [Span("hello", 0.5, 0.9, 0.8), Span("world", 1.0, 1.5, 0.6)]
 
 UNBROKEN = {"break_long_words": False, "break_on_hyphens": False}
 
 letters = st.text(alphabet="ab<>&-'7\"é日", min_size=1, max_size=12)
-# Word, pause and length in ms: words that fill a cue by letters, or by time, or end in a pause.
+# Word, pause and length in ms: words that fill a cue by characters or time, or end in a pause.
 quick = st.tuples(letters, st.integers(0, 50), st.integers(0, 100))
 slow = st.tuples(letters, st.integers(0, 1000), st.integers(0, 2500))
 
 
 @st.composite
 def spoken(draw: st.DrawFn) -> list[Span]:
-    """Words one after the other, times in whole milliseconds."""
+    """Return consecutive words with times in whole milliseconds."""
     spans, now = [], 0
     for text, pause, length in draw(
         st.one_of(st.lists(quick, max_size=60), st.lists(slow, max_size=40))

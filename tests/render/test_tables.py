@@ -1,4 +1,4 @@
-"""Tables: every cell stands in its column."""
+"""Tables: every cell is in its column."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from asr.render.tables import markdown_table, text_table
 
-# No deadline: on a busy machine a slow example is no fault.
+# No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
 HEADER = ("name", "WER %")
 ROWS = [("plain", 12.375), ("beam", 9), ("none", None)]

@@ -1,4 +1,4 @@
-"""Where a run computes, and how finely."""
+"""Device and precision of a run."""
 
 import time
 
@@ -40,7 +40,7 @@ def test_by_itself_a_processor_takes_what_it_is_not_slow_at():
         return min(taken)
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # one that waits for another would count as work
+    torch.set_num_threads(1)  # waiting threads would count as CPU time
     auto, fp32 = seconds("auto"), seconds("fp32")
     torch.set_num_threads(threads)
     assert auto < 10 * fp32

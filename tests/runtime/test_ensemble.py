@@ -1,4 +1,4 @@
-"""An ensemble of one is that one; of several, each step is the mean of their probabilities."""
+"""An ensemble of one equals its model; several give the mean of their probabilities."""
 
 import numpy as np
 import pytest

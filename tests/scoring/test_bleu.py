@@ -1,4 +1,4 @@
-"""BLEU by two conventions and by source length."""
+"""BLEU in two conventions and by source length."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Constructed alignments whose health is known are diagnosed so."""
+"""Constructed alignments of known health get the right diagnosis."""
 
 import json
 import math
@@ -25,13 +25,13 @@ LINE = torch.linspace(0, ANNOTATIONS - 1, STEPS)
 
 
 def along(positions: Tensor, width: float = 1.0, annotations: int = ANNOTATIONS) -> Tensor:
-    """Weights (U, T) that form a bell of this standard deviation around each position."""
+    """Return weights (U, T): a Gaussian of this standard deviation around each position."""
     distance = torch.arange(annotations)[None] - positions[:, None]
     return torch.softmax(-0.5 * (distance / width) ** 2, dim=1)
 
 
 def line(start: float, end: float, steps: int) -> Tensor:
-    """Positions of that many steps from start to end."""
+    """Return the positions of the steps, uniform from start to end."""
     return torch.linspace(start, end, steps)
 
 

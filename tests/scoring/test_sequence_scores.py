@@ -1,4 +1,4 @@
-"""Scores of sequences: known answers, bounds, both ways round, and against brute force."""
+"""Scores of sequences: known values, bounds, symmetry, and comparison with brute force."""
 
 import math
 from itertools import combinations
@@ -18,8 +18,8 @@ SEQUENCES = st.lists(st.integers(0, 3), max_size=7)
     ("reference", "hypothesis", "psa", "lcsr"),
     [
         ([1, 2, 3, 4], [1, 2, 3, 4], 1, 1),
-        ([1, 2, 3, 4], [2, 3, 4], 0, 3 / 4),  # one left out at the front moves all the rest
-        ([1, 2, 3], [1, 2, 3, 3, 3, 3], 1 / 2, 1 / 2),  # what is said too much costs as well
+        ([1, 2, 3, 4], [2, 3, 4], 0, 3 / 4),  # a deletion at the front shifts the rest
+        ([1, 2, 3], [1, 2, 3, 3, 3, 3], 1 / 2, 1 / 2),  # insertions cost as well
         ([1, 2, 3], [3, 2, 1], 1 / 3, 1 / 3),
         ([1, 2], [2, 1], 0, 1 / 2),
         ("abcbdab", "bdcaba", 2 / 7, 4 / 7),
@@ -34,7 +34,7 @@ def test_known_answers(reference, hypothesis, psa, lcsr):
 
 
 def brute_force(one, other):
-    """The length of the longest of all subsequences of one that other has too."""
+    """Return the length of the longest common subsequence by enumeration."""
 
     def is_inside(part):
         left = iter(other)
@@ -81,7 +81,7 @@ def test_one_pair_of_each_sort():
     found = score([[], [1, 2], [1, 2], []], [[], [1, 2], [2, 1], [3]])
     assert (found.position_accuracy, found.lcs_ratio, found.exact) == (2 / 4, 2.5 / 4, 2 / 4)
     assert found.geometric_mean == pytest.approx(math.sqrt(0.5 * 0.625))
-    # By the convention that gives an empty reference nothing, one pair of four is lost.
+    # In the convention that scores an empty reference 0, one pair of four is lost.
     assert found.empty == 1 / 4
     assert found.geometric_mean_empty_as_zero == pytest.approx(math.sqrt(0.25 * 0.375))
 

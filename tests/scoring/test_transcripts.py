@@ -1,4 +1,4 @@
-"""Transcript files are paired as they were meant, or refused in one line."""
+"""Transcript files are paired correctly, or refused in one line."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from asr.scoring.words import Scored
 
 
 def write(path: Path, *rows: object) -> Path:
-    """One line a row; objects as JSON."""
+    """Write one row per line; objects as JSON."""
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""Error rates: counts that can be checked by hand, and the identities they must keep."""
+"""Error rates: counts checked by hand, and identities."""
 
 import json
 
@@ -18,13 +18,13 @@ from asr.scoring.words import (
     worst,
 )
 
-# No deadline: on a busy machine a slow example is no fault.
+# No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
 texts = st.text(alphabet="ab ", max_size=12)
 
 
 def corpus(speakers: int = 2, each: int = 6) -> list[Scored]:
-    """Utterances of 1, 2, … words; the first speaker has every word wrong, others none."""
+    """Return utterances of 1, 2, … words; the first speaker has all words wrong, others none."""
     items = []
     for speaker in range(speakers):
         for n in range(1, each + 1):

@@ -1,4 +1,4 @@
-"""Decoders whose every probability is known, in place of trained ones."""
+"""Decoders with known probabilities, instead of trained ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from asr.text.vocabulary import EOS
 
 
 class TableDecoder:
-    """Reads the logits of a prefix out of a table that lies in the memory.
+    """Reads the logits of a prefix from a table in the memory.
 
     memory.values: (B, V ** (limit + 1), V), the row of a prefix being its number in base V, EOS
     in front. The prefix's number is kept in the state; weights are 1 at that number.
@@ -48,9 +48,9 @@ class TableDecoder:
 
 
 class ScriptedDecoder:
-    """Says what it is told to, utterance by utterance, and looks where it is told to.
+    """Emits given tokens with given attention, utterance by utterance.
 
-    memory.values: (B, steps, 2): token and peak of each step; after the last one it goes on so.
+    memory.values: (B, steps, 2): token and peak of each step; the last one is repeated.
     """
 
     vocabulary_size = 12
@@ -69,7 +69,7 @@ class ScriptedDecoder:
         index = state.hidden[..., 0].long().clamp_max(length - 1)  # (B, N)
         said = memory.values.gather(1, index[..., None].expand(-1, -1, 2)).long()
         logits = 9.0 * torch.nn.functional.one_hot(said[..., 0], self.vocabulary_size)
-        logits[..., EOS] += 1  # if it does not do as told, it ends
+        logits[..., EOS] += 1  # otherwise it ends
         weights = torch.nn.functional.one_hot(said[..., 1], self.places).float()
         alignment = state.alignment.advance(weights)
         return logits, DecoderState(state.hidden + 1, state.context, alignment)
@@ -91,7 +91,7 @@ def _scripted_memory(*scripts: list[tuple[int, int]]) -> Memory:
 
 
 def _all_texts(values: Tensor, limit: int) -> dict[tuple[int, ...], list[float]]:
-    """Every text of at most `limit` tokens, with the summands of its log-probability."""
+    """Return all texts of at most `limit` tokens, with the terms of their log-probability."""
     vocabulary_size = values.size(-1)
     log_probabilities = values.log_softmax(-1)
     found = {}
@@ -106,7 +106,7 @@ def _all_texts(values: Tensor, limit: int) -> dict[tuple[int, ...], list[float]]
 
 
 class DoubleAttention(AdditiveAttention):
-    """In float64 from the start, so that a decoder without sense does not blow up rounding."""
+    """Make the start state in float64, so that rounding does not grow in a random decoder."""
 
     def start(self, memory: Memory, hypotheses: int = 1) -> Alignment:
         alignment = super().start(memory, hypotheses)
@@ -114,7 +114,7 @@ class DoubleAttention(AdditiveAttention):
 
 
 def _real(batch: int, length: int, seed: int = 0) -> tuple[Decoder, Memory]:
-    """A small untrained decoder with strong opinions and a taste for ending, and annotations."""
+    """Return a small random decoder with large logits that favour <eos>, and annotations."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
         attention = DoubleAttention(12, 8, 6, location_features=2)
@@ -131,7 +131,7 @@ def _real(batch: int, length: int, seed: int = 0) -> tuple[Decoder, Memory]:
 
 @pytest.fixture
 def toys() -> SimpleNamespace:
-    """The toys above; a namespace, so that test files need no import of each other."""
+    """The toys above as a namespace, so that test files need not import each other."""
     kit: dict[str, Callable[..., Any]] = {
         "TableDecoder": TableDecoder,
         "ScriptedDecoder": ScriptedDecoder,

@@ -1,4 +1,4 @@
-"""Beam search: greedy at its narrowest, brute force at its widest."""
+"""Beam search: equal to greedy with beam 1, and to brute force with a large beam."""
 
 import dataclasses
 import math
@@ -27,7 +27,7 @@ def alone(memory, row):
 
 
 def ranked(totals, settings):
-    """Texts by their rank; totals: text → sum."""
+    """Return the texts by rank; totals: text → sum."""
     scores = {
         text: (total + settings.length_bonus * len(text))
         / (len(text) + 1) ** settings.length_exponent
@@ -93,7 +93,7 @@ def test_wide_beam_with_scorers_is_brute_force(toys, scorer):
 
 
 def ctc(log_probs, text):
-    """log p(text) by torch's own loss."""
+    """log p(text) by torch's loss."""
     loss = torch.nn.functional.ctc_loss(
         log_probs[:, None].double(),
         torch.tensor([text], dtype=torch.long).view(1, -1),
@@ -194,7 +194,7 @@ def test_wider_is_not_worse_than_greedy_here(toys):
 
 def test_end_threshold_bars_an_unlikely_end(toys):
     memory = toys.table_memory(1, SIZE, LIMIT)
-    memory.values[:] = torch.tensor([0.0, 2.0, 3.0, 0.0, 0.0])  # the end second at every step
+    memory.values[:] = torch.tensor([0.0, 2.0, 3.0, 0.0, 0.0])  # <eos> is second at every step
     short = dataclasses.replace(EXHAUSTIVE, size=8)
     (free,) = beam_search(toys.bound(toys.TableDecoder(), memory), np.array([LIMIT]), short)[0]
     barred = dataclasses.replace(short, end_threshold=1.5)
@@ -204,7 +204,7 @@ def test_end_threshold_bars_an_unlikely_end(toys):
 
 
 @pytest.mark.parametrize(
-    ("settings", "alive"),  # hypotheses that are carried on at each step
+    ("settings", "alive"),  # active hypotheses at each step
     [
         (BeamSettings(size=3), 3),
         (BeamSettings(size=3, width=math.inf, end_threshold=None), 3),
@@ -238,7 +238,7 @@ def test_bound_is_above_all_that_may_follow(exponent, bonus):
             for longer in range(length, 13):
                 assert bound >= settings.rank(total, longer) - 1e-12
                 assert bound >= settings.rank(total - 1, longer)
-            for gain in (0.2, 1.5):  # each of the tokens left, and the end, may add as much
+            for gain in (0.2, 1.5):  # each remaining token, and <eos>, may add this much
                 bound = settings.bound(total, length, limit=12, gain=gain)
                 for longer in range(length, 13):
                     reached = total + gain * (longer - length + 1)
@@ -258,7 +258,7 @@ def test_the_limit_ends_a_text_by_length_unless_it_ends_there_itself(toys, size)
 
 
 class Indifferent:
-    """A scorer to which all tokens are the same, the blank too."""
+    """A scorer with equal scores for all tokens, the blank included."""
 
     weight, shares, bound = 1.0, True, 0.0
 

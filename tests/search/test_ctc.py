@@ -1,4 +1,4 @@
-"""CTC prefix scores against sums over all paths, and against the recurrence step by step."""
+"""CTC prefix scores compared with sums over all paths and with the recurrence."""
 
 import itertools
 import math
@@ -18,13 +18,13 @@ def random_log_probs(utterances, frames, size, scale=2.0, seed=0):
 
 
 def without_end(log_probs):
-    """With the end-of-sentence impossible, as CTC is trained."""
+    """Return log-probabilities with <eos> impossible, as in CTC training."""
     log_probs[..., EOS] = -np.inf
     return torch.from_numpy(log_probs).log_softmax(-1).numpy()
 
 
 def labellings(log_probs):
-    """Probability of every labelling (text), summed over all paths of the frames."""
+    """Return the probability of every labelling (text), summed over all paths of the frames."""
     found = {}
     for path in itertools.product(range(log_probs.shape[-1]), repeat=len(log_probs)):
         text = tuple(symbol for symbol, _ in itertools.groupby(path) if symbol != BLANK)
@@ -34,7 +34,7 @@ def labellings(log_probs):
 
 
 def follow(scorer, text, batch=1):
-    """State after a text, the same for all utterances, and the sum of its scores."""
+    """Return the state after a text, the same for all utterances, and the sum of its scores."""
     state, total = scorer.start(batch), np.zeros(batch)
     parents = np.zeros((batch, 1), np.int64)
     for token in text:
@@ -50,7 +50,7 @@ def add(first, second):
 
 
 def stepwise(log_probs, text, token):
-    """Prefix log-probability of text + token (EOS: of the whole text), one frame at a time."""
+    """Return the prefix log-probability of text + token (EOS: of the text), frame by frame."""
     symbol = [-math.inf] * (len(log_probs) + 1)
     blank = [0.0]
     for frame in log_probs.astype(float):
@@ -87,7 +87,8 @@ def test_scores_are_sums_over_all_paths(text):
 
 
 def test_scores_are_a_distribution():
-    # A prefix ends or goes on in one way: probabilities of all that may follow sum to 1.
+    # A prefix ends or continues in exactly one way: the probabilities of all continuations sum to
+    # 1.
     log_probs = random_log_probs(3, 40, 8)
     log_probs = without_end(log_probs)
     scorer = CTCPrefixScorer(log_probs, np.array([40, 17, 31]), 0.5)
@@ -97,7 +98,7 @@ def test_scores_are_a_distribution():
 
 
 def test_long_audio_is_as_exact_as_stepwise():
-    # Peaked posteriors: products of probabilities reach e**-4000, far below any float.
+    # Peaked posteriors: products of probabilities reach e**-4000, below the range of floats.
     log_probs = random_log_probs(1, 300, 5, scale=10.0, seed=2)
     assert -80 < log_probs.min() < -40
     scorer = CTCPrefixScorer(log_probs, np.array([300]), 1.0)

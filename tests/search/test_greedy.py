@@ -1,4 +1,4 @@
-"""Greedy search: the likeliest token at each step, in any company."""
+"""Greedy search: the most probable token at each step, for any batch."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def alone(memory, row):
 
 
 def forced(decoder, memory, row, tokens):
-    """Log-probabilities and weights of tokens and end-of-sentence, by teacher forcing."""
+    """Return log-probabilities and weights of tokens and <eos>, by teacher forcing."""
     previous = torch.tensor([[EOS, *tokens]])
     output = decoder(previous, alone(memory, row))
     log_probabilities = output.logits.log_softmax(-1)[0]

@@ -1,4 +1,4 @@
-"""The guard: loops end, and speakers may repeat themselves."""
+"""The repetition guard: loops end, and real repetitions are kept."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def search(toys, script, guard, limit=60):
 
 
 def copies(text, count, places_a_copy):
-    """`count` copies of a text, attention moving `places_a_copy` on with each."""
+    """Return `count` copies of a text; attention moves by `places_a_copy` with each."""
     tokens = [7, 8, 9, *text * count]
     return [
         (token, min(place, 3) + max(place - 3, 0) * places_a_copy // len(text))
@@ -38,7 +38,7 @@ def test_copies_are_cut_to_one_sooner_when_attention_stands(toys, text, places_a
 
 def test_attention_that_jumps_back_counts_as_standing(toys):
     text = [3, 4, 5, 6, 7]
-    back = [20, 14, 14, 3]  # where each copy starts to look
+    back = [20, 14, 14, 3]  # first attended position of each copy
     script = [(token, start + place) for start in back for place, token in enumerate(text)]
     assert search(toys, script, OFF).tokens == text
 
@@ -67,7 +67,7 @@ def test_beam_prefers_texts_that_end(toys, size):
     )[0]
     reasons = [each.stop_reason for each in found]
     assert reasons[0] == "eos" and "repeat" in reasons
-    assert reasons == sorted(reasons)  # "eos" before "repeat", though the loop scored better
+    assert reasons == sorted(reasons)  # "eos" before "repeat", although the loop has a better score
     assert found[0].score < max(each.score for each in found)
 
 

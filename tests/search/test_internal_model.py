@@ -1,4 +1,4 @@
-"""What a decoder says of itself, taken off: brute force, and one utterance as among others."""
+"""Internal-LM subtraction: compared with brute force, and independent of the batch."""
 
 import math
 
@@ -16,7 +16,7 @@ WEIGHT = 0.4
 
 def test_a_wide_beam_with_it_is_brute_force(toys):
     heard, unheard = (toys.table_memory(2, SIZE, LIMIT, seed) for seed in (1, 2))
-    unheard = unheard._replace(values=3 * unheard.values)  # so that some are past the most
+    unheard = unheard._replace(values=3 * unheard.values)  # so that some exceed MOST
     settings = BeamSettings(
         size=(SIZE - 1) ** LIMIT,
         end_threshold=None,
@@ -32,7 +32,9 @@ def test_a_wide_beam_with_it_is_brute_force(toys):
         assert min(min(summands) for summands in internal.values()) < -InternalModelScorer.MOST
         totals = {}
         for text, summands in toys.all_texts(heard.values[row], LIMIT).items():
-            off = [min(-one, InternalModelScorer.MOST) for one in internal[text][:-1]]  # no end
+            off = [
+                min(-one, InternalModelScorer.MOST) for one in internal[text][:-1]
+            ]  # without <eos>
             totals[text] = sum(summands) + WEIGHT * sum(off)
         expected = sorted(totals.items(), key=lambda item: -item[1])[:5]
         assert [tuple(one.tokens) for one in each] == [text for text, _ in expected]
@@ -54,7 +56,7 @@ def test_an_utterance_is_scored_as_if_it_were_alone(toys):
 
     together = decode(slice(None))
     assert together == [decode(slice(row, row + 1))[0] for row in range(5)]
-    assert len({len(each) for each in together}) > 1  # so that some were dropped before others
+    assert len({len(each) for each in together}) > 1  # so that some finish before others
 
 
 def test_scores_are_bounded_and_leave_the_ending_to_others(toys):

@@ -38,7 +38,7 @@ def test_bytes_that_are_not_utf_8_are_one_line_with_file_and_number(tmp_path, na
     path = tmp_path / name
     path.write_bytes(PACKERS[name]("fine\n\nnaïve\n".encode("latin-1")))
     lines = read_lines(path)
-    assert [next(lines).text, next(lines).text] == ["fine", ""]  # what is above can be used
+    assert [next(lines).text, next(lines).text] == ["fine", ""]  # the lines above are usable
     with pytest.raises(UserError) as caught:
         next(lines)
     assert str(caught.value) == f"{path}:3: not UTF-8; save the file as UTF-8 text"

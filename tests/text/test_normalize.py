@@ -1,4 +1,4 @@
-"""Normalized text is [a-z' ], stays as it is, and reads like LibriSpeech."""
+"""Normalised text is [a-z' ], idempotent, and in the form of LibriSpeech."""
 
 import re
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from asr.text.normalize import normalize, spell_number
 
-# No deadline: on a busy machine a slow example is no fault.
+# No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
-# Where the rules meet: titles, numbers, signs and apostrophes in any order.
+# Combinations of rules: titles, numbers, signs and apostrophes in any order.
 TRICKY = st.text(alphabet="mrsdt. '\u2018\u2019\"15,0$%&-_é\u00ad\u00b4", max_size=14)
 
 

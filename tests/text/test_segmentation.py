@@ -1,4 +1,4 @@
-"""Texts are cut by chance as the papers say, and by the same chance in every process."""
+"""Random segmentation follows the papers and is equal in every process."""
 
 import io
 import math
@@ -20,7 +20,7 @@ SCORES = {"er": 0.0, "lo": -1.0, "low": -2.0, "lower": -3.0}
 
 @pytest.fixture(scope="module")
 def trained() -> Callable[[str], Vocabulary]:
-    """A vocabulary of subwords of the kind that is named."""
+    """Return a function that makes a subword vocabulary of a kind."""
     sentencepiece = pytest.importorskip("sentencepiece")
 
     def train(kind: str) -> Vocabulary:
@@ -64,7 +64,8 @@ def test_what_one_step_leaves_out_the_next_may_make() -> None:
     random = Random(5)
     scores = {"ab": -1.0, "cd": 0.0}
     cuts = Counter(" ".join(merge_by_chance("abcd", scores, 0.5, random)) for _ in range(8000))
-    # A step merges "cd" by 1/2, else "ab" by 1/4, else stops; the next has the other by 1/2.
+    # A step merges "cd" with probability 1/2, else "ab" with 1/4, else stops; the next step merges
+    # the other with 1/2.
     wanted = {"a b c d": 2 / 8, "a b cd": 2 / 8, "ab c d": 1 / 8, "ab cd": 3 / 8}
     assert {cut: pytest.approx(cuts[cut] / 8000, abs=0.025) for cut in wanted} == wanted
 

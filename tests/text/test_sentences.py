@@ -1,4 +1,4 @@
-"""Texts are parted where sentences end, and nowhere else; nothing of them is lost."""
+"""Texts are split exactly at the ends of sentences, without loss."""
 
 import pytest
 from hypothesis import given

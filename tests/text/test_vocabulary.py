@@ -1,4 +1,4 @@
-"""A vocabulary gives back the text it was given, and survives being saved."""
+"""Vocabularies restore their texts, also after saving and loading."""
 
 import io
 import json
@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from asr.errors import UserError
 from asr.text.vocabulary import BLANK, ENGLISH, EOS, UNK, Vocabulary
 
-# No deadline: on a busy machine a slow example is no fault.
+# No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
 SENTENCES = ["the cat sat on the mat", "a dog ran on the road quickly", "where are the cats"]
 
 
 @pytest.fixture(scope="module")
 def model() -> bytes:
-    """A sentencepiece model of 28 pieces, trained on three sentences."""
+    """Return a sentencepiece model of 28 pieces, trained on three sentences."""
     sentencepiece = pytest.importorskip("sentencepiece")
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(

@@ -1,4 +1,4 @@
-"""A vocabulary of words gives back what it knows, marks what it does not, and survives saving."""
+"""Word vocabularies restore known words and mark unknown ones, also after saving and loading."""
 
 import json
 
@@ -10,7 +10,7 @@ from asr.errors import UserError
 from asr.text.vocabulary import BLANK, EOS, SPECIALS, UNK, Vocabulary
 
 TEXTS = ["go on .", "go home .", "i'm home !", "ça va ?", "ça va !"]
-KNOWN = ["!", ".", "go", "home", "va", "ça"]  # those seen twice
+KNOWN = ["!", ".", "go", "home", "va", "ça"]  # those that occur twice
 
 
 @given(st.lists(st.sampled_from(KNOWN)))
@@ -31,7 +31,7 @@ def test_inventory_is_what_was_seen_often_enough() -> None:
 
 def test_rare_and_new_words_are_unknown_and_read_as_such() -> None:
     vocabulary = Vocabulary.words(TEXTS)
-    ids = vocabulary.encode("go  away .")  # two spaces part words as one does
+    ids = vocabulary.encode("go  away .")  # two spaces count as one
     assert ids[1] == UNK and UNK not in (ids[0], ids[2])
     assert vocabulary.decode(ids) == "go <unk> ."
 

@@ -1,4 +1,4 @@
-"""Configs: strict, overridable, and every one that is shipped loads and builds a model."""
+"""Configs: unknown keys are refused, overrides work, and all configs of recipes build a model."""
 
 from pathlib import Path
 

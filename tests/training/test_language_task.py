@@ -1,4 +1,4 @@
-"""The language task: windows of running text, a perplexity that falls, a model that loads."""
+"""The language task: windows of text, falling perplexity, and a model that can be loaded."""
 
 import json
 import math
@@ -82,14 +82,14 @@ def test_windows_hold_the_text_in_its_order(folder):
     assert len(set(seen.tolist())) == len(seen) > 70  # each window once
     assert task.plan(0) == task.plan(0) != task.plan(1)
     later = [task.make(epoch, 0, [0]).targets.tolist() for epoch in range(1, 9)]
-    assert len({tuple(row[0]) for row in later}) > 1  # cut at other places
+    assert len({tuple(row[0]) for row in later}) > 1  # cut at other positions
 
 
 def test_perplexity_is_of_the_words_alone(folder):
     task = task_of(folder, window=6)
     for each in task.model.parameters():
         torch.nn.init.zeros_(each)
-    # All words alike, and padding, which is no word, far likelier than they.
+    # All words are equally probable, and padding, which is no word, is far more probable.
     task.model.first.bias.data[BLANK] = 4.0
     found = task.validate(0, folder)
     assert found.figure == pytest.approx(len(task.vocabulary) - 1 + math.exp(4.0), rel=1e-5)
@@ -100,7 +100,7 @@ def test_a_run_learns_and_its_model_can_be_read(folder):
     made = run(folder / "config.toml", folder / "run", folder)
     lines = map(json.loads, (folder / "run" / "metrics.jsonl").read_text().splitlines())
     found = [line["perplexity"] for line in lines if line["kind"] == "dev"]
-    # Of these words all but the first of a text follow from the one before.
+    # Each word except the first of a text is determined by the previous one.
     assert 1.4 < found[-1] < 2.5 < found[0]
     read = read_folder(made, "language")
     assert read.model["cutoffs"] == [5]

@@ -1,4 +1,4 @@
-"""Audio is read once, and batches are made in advance."""
+"""Audio is cached, and batches are prefetched."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ def test_store_reads_what_fits_once_and_gives_the_same_each_time():
         reads.append(path)
         return np.linspace(-1, 1, 100, dtype=np.float32)
 
-    store = AudioStore(gigabytes=250e-9, read=read)  # room for one
+    store = AudioStore(gigabytes=250e-9, read=read)  # space for one
     first, again = store[Path("a")], store[Path("a")]
     assert np.array_equal(first, again) and np.abs(first - np.linspace(-1, 1, 100)).max() < 1e-4
     store[Path("b")], store[Path("b")]
@@ -38,7 +38,7 @@ def test_prefetch_keeps_the_order_and_raises_at_the_item_s_turn():
 
 def test_prefetch_leaves_no_thread_behind_when_its_user_stops():
     def make(item):
-        time.sleep(0.2)  # so that the thread is in it when the user stops
+        time.sleep(0.2)  # so that it is running when the user stops
         return item
 
     before = threading.active_count()

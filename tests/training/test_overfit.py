@@ -1,4 +1,4 @@
-"""A handful of real recordings is learnt by heart: the gradients of the whole chain are right."""
+"""Overfitting on two recordings, which checks the gradients of the whole model."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The risk of a beam's texts: its value, its gradient, and what the two tasks count as errors."""
+"""Minimum risk: value, gradient, and the errors that the two tasks count."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from asr.training.losses.risk import expected_errors, weigh
 
 BEAM = 3
 LIMITS = np.array([4, 6])
-WANTED = [[0], [1]]  # of each utterance its place, for the costs to know it by
+WANTED = [[0], [1]]  # the index of each utterance, which identifies it in the cost
 
 
 def model(dropout: float = 0.0) -> TranslationModel:
@@ -30,10 +30,10 @@ def model(dropout: float = 0.0) -> TranslationModel:
     decoder = DecoderSettings(embedding_size=6, state_size=7, readout_size=6, dropout=dropout)
     sizes = Sizes(encoder=encoder, attention=AttentionSettings(size=5), decoder=decoder)
     made = build_translation_model(sizes, 9, 8).double()
-    for parameter in made.parameters():  # far enough from 0 to tell texts apart
+    for parameter in made.parameters():  # larger, so that outputs depend on the text
         torch.nn.init.normal_(parameter, std=0.6)
     with torch.no_grad():
-        made.decoder.output.bias[EOS] += 4  # so that they end in different places
+        made.decoder.output.bias[EOS] += 4  # so that lengths differ
     return made
 
 
@@ -43,12 +43,12 @@ def remember(made: TranslationModel):
 
 
 def cost(wanted: list[int], tokens: list[int]) -> float:
-    """Anything that tells texts apart."""
+    """Return a cost that differs between texts."""
     return abs(sum(tokens) - 9 - 4 * wanted[0]) + 0.3 * len(tokens)
 
 
 def log_probability(made: TranslationModel, place: int, tokens: list[int]) -> Tensor:
-    """Of one text, step by step."""
+    """Return the log-probability of one text, step by step."""
     memory = remember(made)
     one = made.decoder.prepare(
         Annotations(memory.values[place : place + 1], memory.mask[place : place + 1])
@@ -117,11 +117,9 @@ def test_translation_counts_the_bleu_that_is_missed(tmp_path):
     batch = made.make(0, 0, [0, 3, 4])
     right = made.target.encode("je suis chez moi .")
     assert unpad(batch.tokens, batch.token_lengths)[1] == right
-    assert made._missed(right, right) == pytest.approx(0)
-    assert made._missed(right, right[:3]) == pytest.approx(
-        6 * (1 - 0.5134), abs=1e-3
-    )  # e^(1 − 5/3)
-    assert made._missed(right, made.target.encode("va chez toi !")) > 4
+    assert made._cost(right, right) == pytest.approx(0)
+    assert made._cost(right, right[:3]) == pytest.approx(6 * (1 - 0.5134), abs=1e-3)  # e^(1 − 5/3)
+    assert made._cost(right, made.target.encode("va chez toi !")) > 4
     plain = made.loss(batch, 0)
     made.config = replace(made.config, loss=replace(made.config.loss, risk=0.25, risk_beam=2))
     found = made.loss(batch, 0)

@@ -1,4 +1,4 @@
-"""Whole runs on tones: they learn, go on exactly, and share their work between processes."""
+"""Complete runs on tones: learning, exact resumption, and several processes."""
 
 import importlib.util
 import json
@@ -141,7 +141,7 @@ def test_data_is_checked_before_training(tones, tmp_path):
     words = RECIPES / "fra_eng" / "words.toml"
     with pytest.raises(UserError, match=r"none\.tsv: cannot be read"):
         run(words, tmp_path / "run", None, ["data.train=none.tsv"])
-    assert not list((tmp_path / "run").iterdir())  # so that the next try is looked at as this one
+    assert not list((tmp_path / "run").iterdir())  # so that the next attempt is checked as well
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_the_risk_of_speech_counts_wrong_characters(tones, monkeypatch):
     tokens = batch.tokens[place, : batch.token_lengths[place]].tolist()
     wrong = task._wrong
     assert wrong(tokens, tokens) == 0
-    other = max({*tokens} - {tokens[0]})  # a letter
+    other = max({*tokens} - {tokens[0]})  # a character
     assert wrong(tokens, [other, *tokens[1:]]) == 1 and wrong(tokens, []) == len(tokens)
     found = task.loss(batch, 0)
     attention = 0.5 * found.parts["cross_entropy"] + 0.5 * found.parts["risk"]
     share = task.config.loss.ctc
     wanted = (1 - share) * attention + share * found.parts["ctc"]
     torch.testing.assert_close(found.total, wanted)
-    assert found.parts["risk"] > 0.5  # of a model that babbles
+    assert found.parts["risk"] > 0.5  # for a random model
     monkeypatch.setattr("asr.training.tasks.speech.expected_errors", lambda *_: torch.tensor(7.0))
     count = int(batch.token_lengths.sum()) + len(batch.token_lengths)  # with each <eos>
     assert task.loss(batch, 0).parts["risk"] == pytest.approx(7 / count)
@@ -226,7 +226,7 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
     run(CONFIG, tmp_path / "second", tones, [*plan, "seed=5"])
     before = load_file(model / "model.safetensors")
     after = load_file(tmp_path / "second" / "model" / "model.safetensors")
-    # Its weights, and what its features were scaled by, although this seed measures others.
+    # Weights and normalisation are those of the model, although this seed would give others.
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
     tuned = tmp_path / "second" / "model"
@@ -344,7 +344,10 @@ def test_every_librispeech_recipe_trains_when_made_small(recipe, tones, tmp_path
         "training.processes=1",
         "training.start_from=",
     ]
-    late = ["augment.after_step=0", "loss.scheduled_sampling_from=1"]  # all that begins later
+    late = [
+        "augment.after_step=0",
+        "loss.scheduled_sampling_from=1",
+    ]  # everything that starts later
     sizes = [f"model.{part}.state_size=8" for part in ("encoder", "decoder")]
     plan = [*small, *late, *sizes, "training.steps=2", "training.validate_every=2"]
     model = run(recipe, tmp_path, tones, plan)

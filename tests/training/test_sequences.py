@@ -1,4 +1,4 @@
-"""Targets shifted, and scheduled sampling."""
+"""Shifted targets and scheduled sampling."""
 
 import pytest
 import torch

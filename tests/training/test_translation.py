@@ -1,4 +1,4 @@
-"""The translation task learns a handful of pairs, scores what it did not learn, and says which."""
+"""The translation task: overfitting on a few pairs, data preparation and validation."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ PAIRS = [
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the task tells the user."""
+    """Collect the messages of the task."""
     lines: list[str] = []
     for module in ("translation", "translation_data"):
         monkeypatch.setattr(f"asr.training.tasks.{module}.tell", lines.append)
@@ -35,7 +35,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The pictures asked for, in place of the pictures."""
+    """Collect the requested pictures instead of drawing them."""
     calls: list[tuple[Any, ...]] = []
     monkeypatch.setattr("asr.render.picture.draw_heat_map", lambda *each: calls.append(each))
     return calls
@@ -60,14 +60,16 @@ def config(**data: Any) -> TranslationConfig:
 
 
 def task(folder: Path, **data: Any) -> TranslationTask:
-    lines = "".join(f"{source}\t{target}\n" for source, target in PAIRS * 2)  # words seen twice
+    lines = "".join(
+        f"{source}\t{target}\n" for source, target in PAIRS * 2
+    )  # each word occurs twice
     (folder / "train.tsv").write_text(lines, "utf-8")
     (folder / "dev.tsv").write_text("Go home.\tVa chez toi !\nI'm home.\tJe suis chez moi.\n")
     return TranslationTask(config(**data), folder, folder / "recipe")
 
 
 def learn(made: TranslationTask, steps: int) -> None:
-    """Train on the whole of the pairs at each step."""
+    """Train on all pairs at each step."""
     optimizer = torch.optim.Adam(made.model.parameters(), lr=0.02)
     for step in range(steps):
         (indices,) = made.plan(step)
@@ -135,7 +137,7 @@ def test_joined_pairs_are_added_and_bring_no_words_of_their_own(tmp_path: Path) 
     assert made.data.pairs[: len(plain.data.pairs)] == plain.data.pairs
     assert len(made.data.pairs) == len(made.data.examples) == 3 * len(PAIRS)
     assert made.source == plain.source and made.target == plain.target
-    assert task(tmp_path, joined=0.5).data.pairs == made.data.pairs  # as resuming needs
+    assert task(tmp_path, joined=0.5).data.pairs == made.data.pairs  # needed for resuming
     with pytest.raises(UserError, match=r"data\.joined.*-1"):
         task(tmp_path, joined=-1.0)
 
@@ -145,7 +147,9 @@ def test_renamed_pairs_are_added(tmp_path: Path) -> None:
     made = task(tmp_path, train="names.tsv", subwords=20, renamed=0.5).data.pairs
     assert [pair.target.split()[1:] for pair in made[4:]] == [["est", "parti."]] * 2
     (tmp_path / "recipe").mkdir()
-    (tmp_path / "recipe/test.txt").write_text("Toom left!\n")  # the one name it can make of Tom
+    (tmp_path / "recipe/test.txt").write_text(
+        "Toom left!\n"
+    )  # the only name that can be made from Tom
     listed = task(tmp_path, train="names.tsv", subwords=20, renamed=0.5, test_list="test.txt")
     assert len(listed.data.pairs) == 4
     with pytest.raises(UserError, match=r"data\.renamed.*-2"):
@@ -214,7 +218,7 @@ def test_subwords_take_texts_as_written_and_are_the_same_each_time(tmp_path: Pat
 def test_long_pairs_are_left_out_and_told(tmp_path: Path, told: list[str]) -> None:
     made = task(tmp_path, most_words=4)
     assert max(len(side.split()) for pair in made.data.pairs for side in pair) == 4
-    assert any("4 pairs above 4 words are left out" in line for line in told)
+    assert any("4 pairs of more than 4 words are left out" in line for line in told)
 
 
 def test_settings_that_leave_nothing_are_refused(tmp_path: Path) -> None:
@@ -273,7 +277,7 @@ def test_chance_subwords_follow_from_seed_epoch_and_position(tmp_path: Path) -> 
     pytest.importorskip("sentencepiece")
     made = task(tmp_path, subwords=40, subword_kind="bpe", subword_dropout=0.5)
     batch = made.make(2, 5, [0, 1, 2, 3])
-    made.make(0, 0, [3])  # what was made in between changes nothing
+    made.make(0, 0, [3])  # batches made in between have no effect
     again = task(tmp_path, subwords=40, subword_kind="bpe", subword_dropout=0.5)
     for one, other in zip(batch, again.make(2, 5, [0, 1, 2, 3]), strict=True):
         torch.testing.assert_close(one, other)

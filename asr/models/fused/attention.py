@@ -1,12 +1,12 @@
 """Additive attention of one step in the fused loop, and its gradient.
 
-Of step i, with query q = W s′_i, keys k_j = U h_j + b and location term l_j = L f_j (or 0):
+In step i, with query q = W s′_i, keys k_j = U h_j + b and location term l_j = L f_j (or 0):
 
     σ_j = σ(2 (k_j + q + l_j))    e_j = vᵀ tanh(k_j + q + l_j) = 2 vᵀ σ_j − Σ v
-    α = softmax(e) over the allowed places    c_i = Σ_j α_j h_j
+    α = softmax(e) over the allowed positions    c_i = Σ_j α_j h_j
 
 tanh(x) = 2σ(2x) − 1, because torch's σ takes a tenth of the time of its tanh on a CPU; the
-constant Σ v changes no softmax and is left out. This is `AdditiveAttention` with a softmax.
+constant Σ v does not change the softmax and is omitted. Equal to `AdditiveAttention` with softmax.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from asr.models.fused.tensors import Inputs, Options, Trace, Weights
 
 
 class Sigmoids:
-    """σ_j (B, T, A) of a step. All steps share one buffer: fresh memory costs more than the sum."""
+    """σ_j (B, T, A) of a step. All steps share one buffer: allocation is slower than the sum."""
 
     def __init__(self, keys: Tensor, location: Tensor | None, dtype: torch.dtype) -> None:
-        """Take the keys (B, T, A), the location kernel, and the dtype of its products."""
+        """keys: (B, T, A). location: the kernel, or None. dtype: of the matrix products."""
         self.doubled_keys = 2 * keys
         self.buffer = torch.empty_like(keys)
         self.location = None if location is None else Location(2 * location, dtype)
 
     def band(self, trace: Trace, step: int) -> Tensor | None:
-        """Return what the location term of a step reads (B, T, 2K), if there is one."""
+        """Return the input (B, T, 2K) of the location term of a step, if there is one."""
         if self.location is None:
             return None
         return self.location.band(trace.weights[step], trace.cumulative[step])
@@ -44,7 +44,7 @@ class Sigmoids:
 
 
 class AttentionForward:
-    """Attend step by step; contexts, weights and their sums are written into the trace."""
+    """Attention step by step; writes contexts, weights and their sums into the trace."""
 
     def __init__(self, inputs: Inputs, weights: Weights, trace: Trace, options: Options) -> None:
         self.values = inputs.values
@@ -71,10 +71,10 @@ class AttentionForward:
 
 
 class AttentionGradient:
-    """Go back step by step from ∂c_i and ∂α_i to ∂q, and sum up what all steps share.
+    """Gradients step by step, from ∂c_i and ∂α_i to ∂q, and sums of the shared gradients.
 
-    tanh′(x) = 4 σ(2x) (1 − σ(2x)). The factor `slope` = 4v is left out of all that the loop sums
-    up over steps, ∂k, ∂q and ∂L, and multiplied in where these sums are used.
+    tanh′(x) = 4 σ(2x) (1 − σ(2x)). The factor `slope` = 4v is omitted from the sums over steps, ∂k,
+    ∂q and ∂L, and applied when these sums are used.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class AttentionGradient:
             self.location = LocationGradient(sloped, options.dtype)
         self.d_keys = torch.zeros_like(keys)  # without slope
         self.d_energy = torch.zeros_like(weights.energy)
-        # From the steps after: through their last weights, and through their sums of weights.
+        # From later steps: through their previous weights, and through their sums of weights.
         self.d_previous = torch.zeros_like(trace.weights[0])
         self.d_cumulative = torch.zeros_like(trace.weights[0])
 
@@ -120,7 +120,7 @@ class AttentionGradient:
         return self.d_keys.mul_(self.slope)
 
     def energy_gradient(self) -> Tensor:
-        """Return ∂v (A,) of all steps: the ∂e of a softmax sum up to 0, so −Σ v has no part."""
+        """Return ∂v (A,) of all steps; −Σ v has no gradient, since ∂e of a softmax sums to 0."""
         return 2 * self.d_energy
 
     def location_gradient(self) -> Tensor | None:
@@ -131,12 +131,12 @@ class AttentionGradient:
         return d_kernel
 
     def value_gradient(self, d_contexts: Tensor) -> Tensor:
-        """Return ∂h_j = Σ_i α_ij ∂c_i (B, T, E), without the part by way of the keys."""
+        """Return ∂h_j = Σ_i α_ij ∂c_i (B, T, E), without the gradient through the keys."""
         weights = self.trace.weights[1:].permute(1, 2, 0)  # (B, T, U)
         return torch.bmm(weights, d_contexts.transpose(0, 1))
 
     def _energies(self, step: int, d_context: Tensor, d_weights: Tensor) -> Tensor:
-        """Return ∂e (B, T): ∂α_j = h_j · ∂c + the loss's own + that of the steps after."""
+        """Return ∂e (B, T); ∂α_j = h_j · ∂c + that of the loss + that of later steps."""
         d_alpha = torch.bmm(d_context[:, None], self.value_columns)[:, 0]  # (B, T)
         d_alpha += d_weights
         d_alpha += self.d_previous

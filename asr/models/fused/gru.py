@@ -1,10 +1,10 @@
-"""One step of a gated recurrent unit and its gradient, written into memory that is given.
+"""One step of a gated recurrent unit and its gradient, written into given buffers.
 
-With n and o what input and old state s add to the gates (three parts each: r, u and c):
+With n and o the contributions of the input and the old state s to the gates r, u and c:
 
     r = σ(n_r + o_r)    u = σ(n_u + o_u)    c = tanh(n_c + r ⊙ o_c)    s′ = (1 − u) ⊙ c + u ⊙ s
 
-This is `asr.models.cells.gru`. `FirstCell` is such a cell before attention.
+Equal to `asr.models.cells.gru`. `FirstCell` is a cell before attention.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def gru_step(
     candidate_state: Tensor,  # (B, H), written: o_c
     out: Tensor,  # (B, H), written: s′
 ) -> None:
-    """Compute the new state, and what `gru_gradient` needs of the step."""
+    """Compute the new state and the inputs of `gru_gradient`."""
     size = state.size(1)
     new[:, : 2 * size].add_(old[:, : 2 * size]).sigmoid_()
     reset, update, candidate = new.chunk(3, dim=1)
@@ -39,7 +39,7 @@ def gru_gradient(
     d_new: Tensor,  # (B, 3H), written: ∂n
     d_old: Tensor,  # (B, 3H), written: ∂o
 ) -> Tensor:
-    """Return the part of ∂s that does not pass through o: ∂s′ ⊙ u.
+    """Return the part of ∂s that does not flow through o: ∂s′ ⊙ u.
 
     ∂n_c = ∂s′ ⊙ (1 − u) ⊙ (1 − c²)           ∂o_c = ∂n_c ⊙ r
     ∂n_u = ∂o_u = ∂s′ ⊙ (s − c) ⊙ u ⊙ (1 − u)

@@ -1,4 +1,4 @@
-"""The location term of the energies and its gradient, as products with a band of the past."""
+"""The location term of the energies and its gradient, as matrix products."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from torch.nn import functional
 
 
 class Location:
-    """L f_j = Σ_p Σ_k kernel[:, p, k] · past_p[j + k − reach]: a convolution, as one product.
+    """L f_j = Σ_p Σ_k kernel[:, p, k] · past_p[j + k − reach]: a convolution as one product.
 
-    past_0 are the last weights, past_1 their sum over all steps so far; reach = K // 2.
+    past_0 are the last weights, past_1 their sum over all past steps; reach = K // 2.
     """
 
     def __init__(self, kernel: Tensor, dtype: torch.dtype) -> None:
-        """Keep the kernel (A, 2, K), as dtype for the products."""
+        """kernel: (A, 2, K). dtype: of the matrix products."""
         self.width = kernel.size(2)
         self.reach = self.width // 2
         self.dtype = dtype
         self.columns = kernel.flatten(1).to(dtype).T  # (2K, A)
 
     def band(self, previous: Tensor, cumulative: Tensor) -> Tensor:
-        """Return the K neighbours of each annotation in the past: two (B, T) → (B, T, 2K)."""
+        """Return the past weights of the K neighbours of each annotation: (B, T) → (B, T, 2K)."""
         past = torch.stack([previous, cumulative], dim=1).to(self.dtype)
         past = functional.pad(past, (self.reach, self.reach))
         return past.unfold(2, self.width, 1).transpose(1, 2).flatten(2)
@@ -32,10 +32,10 @@ class Location:
 
 
 class LocationGradient:
-    """From the gradient of the term to those of the kernel (summed over steps) and the past."""
+    """Gradients of the kernel (summed over steps) and the past weights."""
 
     def __init__(self, kernel: Tensor, dtype: torch.dtype) -> None:
-        """Keep the kernel (A, 2, K), as dtype for the products."""
+        """kernel: (A, 2, K). dtype: of the matrix products."""
         self.width = kernel.size(2)
         self.dtype = dtype
         self.flipped = kernel.flip(2).flatten(1).to(dtype)  # (A, 2K)
@@ -49,7 +49,7 @@ class LocationGradient:
         """Return ∂previous and ∂cumulative (B, T) of the step, from ∂term (B, T, A).
 
         ∂past_p[i] = Σ_k kernel[:, p, k] · ∂term[i − k + reach]: one product, then sums over
-        diagonals, which the flipped kernel turns into a view of the product's memory.
+        diagonals, which with the flipped kernel are a strided view of the product.
         """
         reach = self.width // 2
         padded = functional.pad(d_term @ self.flipped, (0, 0, reach, reach))  # (B, T+2·reach, 2K)

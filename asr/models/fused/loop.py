@@ -1,9 +1,9 @@
 """All teacher-forced steps of the decoder as one autograd function.
 
-The same function as calling `Decoder.step` once a target token, at about a third of the time and
-a tenth of the memory: only states, contexts, weights and gates are kept of a step, the tanh of
-the energies is computed again in the backward pass, and the gradient of each matrix is one
-product after the loop instead of one per step.
+Equal to calling `Decoder.step` for each target token, at about a third of the time and a tenth of
+the memory: only states, contexts, weights and gates of a step are stored, the tanh of the energies
+is recomputed in the backward pass, and the gradient of each matrix is one product after the loop
+instead of one per step.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Unrolled(NamedTuple):
 class Gates(NamedTuple):
     """The matrices of the recurrence, one or two GRUs.
 
-    context, state: from context and old state to the gates of the cell that reads the context.
-    first: from the old state to the gates of the cell before attention, which reads the tokens,
-        and whose state is the query and the other cell's old state ("between"). None: one cell
-        reads tokens and context, and its old state is the query ("before").
+    context, state: from context and old state to the gates of the cell with the context as input.
+    first: from the old state to the gates of the cell before attention, whose input is the token
+        and whose state is the query and the old state of the other cell ("between"). None: one
+        cell has token and context as input, and its old state is the query ("before").
     """
 
     context: nn.Linear
@@ -43,8 +43,8 @@ class Gates(NamedTuple):
 
 
 def can_unroll(attention: Attention) -> TypeGuard[AdditiveAttention]:
-    """Whether `unroll` computes this mechanism: additive attention itself, with a softmax."""
-    # A subclass may compute something else; a softmax with a temperature is not equal to SOFTMAX.
+    """Whether `unroll` supports a mechanism: exactly additive attention with a softmax."""
+    # Excludes subclasses; a softmax with a temperature is not equal to SOFTMAX.
     return type(attention) is AdditiveAttention and attention.normalizer == SOFTMAX
 
 
@@ -53,7 +53,7 @@ def unroll(
 ) -> Unrolled:
     """Run all steps from s_0 = start (B, H), with the tokens' part of the gates (B, U, 3H)."""
     device = start.device.type
-    # Under autocast only the products are in 16 bits; what is summed up over steps is not.
+    # Under autocast only the products are in 16 bits, not the sums over steps.
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     with torch.autocast(device, enabled=False):
         inputs = Inputs(
@@ -71,7 +71,7 @@ def unroll(
 
 
 def _weights(attention: AdditiveAttention, gates: Gates) -> Weights:
-    """Gather the weights of all modules; the two location convolutions become one kernel."""
+    """Collect the weights of all modules; the two location convolutions become one kernel."""
     location = None
     if attention.location is not None:
         spread, project = attention.location.parameters()
@@ -90,7 +90,7 @@ def _weights(attention: AdditiveAttention, gates: Gates) -> Weights:
 
 
 class _Loop(torch.autograd.Function):
-    """Forward and backward for autograd, which follows tensors only outside of tuples."""
+    """The autograd function; autograd does not track tensors inside tuples."""
 
     @staticmethod
     def forward(ctx: Any, options: Options, *tensors: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,7 +104,7 @@ class _Loop(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *d_outputs: Any) -> tuple[Tensor | None, ...]:
-        """Return the gradients of all that `forward` took, from those of what it returned."""
+        """Return the gradients of the inputs of `forward` from those of its outputs."""
         values, keys, *rest = ctx.saved_tensors
         count = len(Weights._fields)
         weights, trace = Weights(*rest[:count]), Trace(*rest[count:])

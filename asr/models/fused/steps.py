@@ -1,13 +1,13 @@
 """The forward and the backward pass through all steps of the fused loop.
 
-Of step i, with the tokens' part of the gates G_i:
+In step i, with the tokens' part of the gates G_i:
 
     s′_i = s_{i−1} ("before") or GRU(G_i, F s_{i−1} + f; s_{i−1}) ("between")
     c_i  = attention(q_i), with q_i = W s′_i
     s_i  = GRU(n_i, o_i; s′_i), with n_i = G_i + C c_i ("before") or C c_i ("between"),
                                  and o_i = R s′_i + r
 
-∂x stands for the gradient of the loss with respect to x.
+∂x denotes the gradient of the loss with respect to x.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from asr.models.fused.tensors import Inputs, Options, Trace, Weights, new_trace
 
 
 def forward_steps(inputs: Inputs, weights: Weights, options: Options) -> Trace:
-    """Compute all steps, and keep what their gradients need."""
+    """Compute all steps; return the trace for the gradients."""
     trace = new_trace(inputs, has_first_cell=weights.first is not None)
     attention = AttentionForward(inputs, weights, trace, options)
     context_columns = weights.context.T.to(options.dtype)
-    # Gates and query come from s′_i in one product. The query is doubled for `AttentionForward`.
+    # One product computes gates and query from s′_i. The query is doubled for `AttentionForward`.
     state_columns = torch.cat([weights.state, 2 * weights.query]).T.to(options.dtype)
     bias = torch.cat([weights.state_bias, torch.zeros_like(weights.energy)])
     gates = len(weights.state_bias)  # 3H
@@ -55,7 +55,7 @@ class StepsBackward:
         self.first: FirstCellGradient | None = None
         if weights.first is not None:
             self.first = FirstCellGradient(weights, trace, options.dtype)
-        # Filled by `run`, step by step; the products of whole matrices follow after all steps.
+        # Filled by `run`, step by step; matrix gradients are computed after all steps.
         steps, batch, _ = trace.gates.shape
         self.d_new = torch.empty_like(trace.gates)  # ∂n
         size = self.gates + len(weights.query)
@@ -65,7 +65,7 @@ class StepsBackward:
     def run(self, d_hidden: Tensor, d_contexts: Tensor, d_alphas: Tensor) -> Tensor:
         """Go back from the last step to the first; return ∂s_0 (B, H).
 
-        d_hidden: (U, B, H), d_contexts: (U, B, E), d_alphas: (U, B, T): what reaches s_i, c_i and
+        d_hidden: (U, B, H), d_contexts: (U, B, E), d_alphas: (U, B, T): gradients of s_i, c_i and
         α_i from outside the loop. With ∂s_i from outside and from step i + 1:
 
             ∂n_i, ∂o_i, ∂s′_i = `gru_gradient` of ∂s_i
@@ -76,7 +76,7 @@ class StepsBackward:
         """
         trace, attention, dtype, gates = self.trace, self.attention, self.dtype, self.gates
         context_rows = self.weights.context.to(dtype)
-        # `AttentionGradient` leaves a factor out of ∂q; here it is part of Wᵀ.
+        # `AttentionGradient` omits a factor from ∂q; it is included in Wᵀ here.
         sloped = attention.slope[:, None] * self.weights.query
         state_rows = torch.cat([self.weights.state, sloped]).to(dtype)
         self.d_contexts = d_contexts.clone()
@@ -95,7 +95,7 @@ class StepsBackward:
         return d_state
 
     def input_gradients(self, d_start: Tensor) -> Inputs:
-        """Return the gradients of all inputs; ∂G_i is ∂n_i of the cell that reads the tokens."""
+        """Return the gradients of the inputs; ∂G_i is ∂n_i of the cell with the token as input."""
         return Inputs(
             token_gates=self.d_new if self.first is None else self.first.d_new,
             start=d_start,
@@ -120,6 +120,6 @@ class StepsBackward:
         )
 
     def _matrix(self, d_outputs: Tensor, inputs: Tensor) -> Tensor:
-        """Gradient (O, I) of a matrix over all steps: d_outputs (U, B, O), inputs (U, B, I)."""
+        """Return the gradient (O, I) of a matrix: d_outputs (U, B, O), inputs (U, B, I)."""
         rows, columns = d_outputs.flatten(0, 1).to(self.dtype), inputs.flatten(0, 1).to(self.dtype)
         return (rows.T @ columns).to(d_outputs.dtype)

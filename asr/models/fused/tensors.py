@@ -1,7 +1,7 @@
-"""The tensors of the fused loop, by name: what enters it, its weights, and what it keeps.
+"""The tensors of the fused loop: inputs, weights, options and trace.
 
 Letters: B utterances, U target steps, T annotations, E/H/A sizes of annotation, state and
-attention. Of what belongs to steps, the step is the first dimension.
+attention. In tensors over steps, the step is the first dimension.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from asr.attention.masks import Window
 
 
 class Inputs(NamedTuple):
-    """What the steps read, or its gradients.
+    """The inputs of the loop, or their gradients.
 
-    token_gates: (U, B, 3H), what the tokens add to the gates of the cell that reads them.
-    start: (B, H), s_0. values: (B, T, E). keys: (B, T, A). mask: (B, T), which has no gradient.
+    token_gates: (U, B, 3H), the tokens' part of the gates of the cell with the token as input.
+    start: (B, H), s_0. values: (B, T, E). keys: (B, T, A). mask: (B, T), without gradient.
     """
 
     token_gates: Tensor
@@ -32,10 +32,10 @@ class Weights(NamedTuple):
     """The weights of the recurrence, or their gradients.
 
     query: (A, H), W of the energies. energy: (A,), v of the energies.
-    location: (A, 2, K), from past weights to energies, over the channels `Alignment` has; or None.
-    context: (3H, E), from the context to the gates of the cell that reads it.
-    state, state_bias: (3H, H) and (3H,), from that cell's old state to its gates.
-    first, first_bias: the same of the cell before attention ("between"); None without one.
+    location: (A, 2, K), from past weights (the channels of `Alignment`) to energies; or None.
+    context: (3H, E), from the context to the gates of the cell with the context as input.
+    state, state_bias: (3H, H) and (3H,), from the old state of that cell to its gates.
+    first, first_bias: the same of the cell before attention ("between"); else None.
     """
 
     query: Tensor
@@ -56,15 +56,15 @@ class Options(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What the forward pass keeps of its steps for the backward pass.
+    """Results of the forward pass that the backward pass needs.
 
     hidden: (U+1, B, H), s_0 to s_U.
-    query_states: (U, B, H), s′_i, which query and second half of the step start from: s_{i−1}
-        itself ("before"), or the state of the first cell ("between").
-    contexts: (U, B, E). weights, cumulative: (U+1, B, T), those before the first step included.
+    query_states: (U, B, H), s′_i, from which query and gates are computed: s_{i−1} ("before"), or
+        the state of the first cell ("between").
+    contexts: (U, B, E). weights, cumulative: (U+1, B, T), including those before the first step.
     gates: (U, B, 3H), reset, update and candidate after their non-linearities.
     candidate_states: (U, B, H), the old state's part of the candidate, before the reset gate.
-    first_gates, first_candidate_states: the same of the first cell; None without one.
+    first_gates, first_candidate_states: the same of the first cell; else None.
     """
 
     hidden: Tensor
@@ -79,7 +79,7 @@ class Trace(NamedTuple):
 
 
 def new_trace(inputs: Inputs, has_first_cell: bool) -> Trace:
-    """Allocate the trace, with s_0, weights before the first step, and the tokens' gates in it."""
+    """Allocate the trace and set s_0, the weights before the first step, and the token gates."""
     tokens, start, values = inputs.token_gates, inputs.start, inputs.values
     steps, batch, _ = tokens.shape
     hidden = start.new_empty(steps + 1, *start.shape)

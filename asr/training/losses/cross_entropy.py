@@ -21,8 +21,8 @@ LOGITS_AT_ONCE: Final = 2**20  # 4 MB in float32, which fits a processor's cache
 class Outcome(NamedTuple):
     """Scalars of a batch of N targets.
 
-    loss: mean cross-entropy plus weighted consistency; the only one with a gradient.
-    inconsistency: the consistency term without its factor. right: number of targets with the
+    loss: mean cross-entropy plus weighted consistency; the only field with a gradient.
+    inconsistency: the consistency term without its factor. right: number of targets that have the
         highest logit.
     """
 
@@ -43,13 +43,13 @@ def cross_entropy(
     """Return the mean cross-entropy of targets (N,) given readouts (N, R), and the accuracy count.
 
     matrix: (V, R) and bias: (V,) of the output layer.
-    label_smoothing: probability ε that is taken from the target and spread over all V.
+    label_smoothing: probability ε that is moved from the target to a uniform distribution over V.
     consistency: factor of ½ (KL(p‖q) + KL(q‖p)) between two passes with different dropout. Above
         0, the second half of the readouts repeats the targets of the first half.
     weights: (N,), factors of the loss of each target before the mean.
-    Without any target all results are 0.
+    Without targets all results are 0.
     Sources: label smoothing, Szegedy et al. 2016, section 7; consistency, Liang et al. 2021,
-    "R-Drop: regularized dropout for neural networks", but for the mean over both halves.
+    "R-Drop: regularized dropout for neural networks", here with the mean over both halves.
     """
     device = readout.device.type
     # Under autocast only the matrix products run in 16 bits.
@@ -97,7 +97,9 @@ class _CrossEntropy(torch.autograd.Function):
             logits = at_least_float32(functional.linear(some, rows, offsets))
             gradient = torch.softmax(logits, dim=-1)
             top, its = logits.amax(-1, keepdim=True), logits.gather(-1, wanted[..., None])
-            total = top - gradient.amax(-1, keepdim=True).log()  # ln Σ exp, by its largest term
+            total = (
+                top - gradient.amax(-1, keepdim=True).log()
+            )  # ln Σ exp, computed from its largest term
             mean = logits.mean(-1, keepdim=True)
             each = total - (1 - smoothing) * its - smoothing * mean
             loss += (weight[..., None] * each).sum()
@@ -106,7 +108,7 @@ class _CrossEntropy(torch.autograd.Function):
             if consistency:
                 apart, pull = _divergence(logits - total, gradient)
                 distance += apart
-            gradient -= smoothing / size  # softmax less the smoothed target
+            gradient -= smoothing / size  # softmax minus the smoothed target
             gradient.scatter_add_(-1, wanted[..., None], torch.full_like(its, smoothing - 1))
             gradient *= weight[..., None]
             if pull is not None:
@@ -131,7 +133,7 @@ class _CrossEntropy(torch.autograd.Function):
 def _divergence(logs: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:
     """Return Σ KL(p‖q) + KL(q‖p) over n pairs, and its gradient w.r.t. the logits (2, n, V).
 
-    logs, probabilities: (2, n, V), of p and of q; each accounts for ½ of the sum.
+    logs, probabilities: (2, n, V), of p and q; each has half of the sum.
     """
     apart = logs[0] - logs[1]  # (n, V)
     apart = torch.stack([apart, -apart])

@@ -51,9 +51,9 @@ def expected_errors(
 ) -> Tensor:
     """Return the risk summed over a batch, with its gradient.
 
-    memory: of the B utterances, with gradients. remember: makes the memory to search in; called
-    without dropout and gradients. limits: (B,) length limits in tokens. wanted: reference tokens.
-    beam: its size.
+    memory: of the B utterances, with gradients. remember: computes the memory for the search;
+    called without dropout and gradients. limits: (B,) length limits in tokens. wanted: reference
+    tokens. beam: beam size.
     """
     model.eval()
     try:

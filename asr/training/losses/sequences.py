@@ -1,4 +1,4 @@
-"""Targets for teacher forcing, and the part of the loss that speech and text share."""
+"""Targets for teacher forcing, and the loss terms that all sequence tasks share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from asr.text.vocabulary import EOS
 from asr.training.config import LossSettings
 from asr.training.losses.cross_entropy import Outcome, cross_entropy
 
-PADDING = -100  # a target that no loss counts
+PADDING = -100  # a target that losses ignore
 
 
 def shift(targets: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Make what the decoder is fed and what it must say, from targets (B, U) of lengths (B,).
+    """Make the inputs and the targets of the decoder from tokens (B, U) of lengths (B,).
 
     Returns previous (B, U+1), which begins with <eos>, and expected (B, U+1), which ends with
-    it and is PADDING after.
+    <eos>, followed by PADDING.
     """
     ends = targets.new_full((len(targets), 1), EOS)
     previous = torch.cat([ends, targets], dim=1)
@@ -32,11 +32,11 @@ def shift(targets: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 def decode_with_sampling(
     decoder: Decoder, previous: Tensor, memory: Memory, share: float
 ) -> DecoderOutput:
-    """Teacher forcing in which a share of the tokens fed back are the decoder's own.
+    """Teacher forcing in which a share of the previous tokens are predictions of the decoder.
 
-    A first pass, without gradients, says what the decoder would have written at each step;
-    the second is fed with some of it. Source: scheduled sampling, Bengio et al. 2015, in the
-    parallel form of Duckworth et al. 2019.
+    A first pass without gradients predicts the token of each step; the second pass gets some of
+    them as inputs. Source: scheduled sampling, Bengio et al. 2015, in the parallel form of
+    Duckworth et al. 2019.
     """
     if share <= 0:
         return _forward(decoder, previous, memory)
@@ -54,11 +54,11 @@ def token_loss(
     consistency: float = 0.0,
     weights: Tensor | None = None,
 ) -> Outcome:
-    """Cross-entropy of expected tokens (B, U), PADDING left out; see `cross_entropy`.
+    """Cross-entropy of expected tokens (B, U) without PADDING; see `cross_entropy`.
 
-    weights: (B,), of each sequence, by which the losses of its tokens are multiplied.
+    weights: (B,), factor of the losses of each sequence.
     """
-    places = (expected != PADDING).flatten().nonzero()[:, 0]  # (N,), those that are no padding
+    places = (expected != PADDING).flatten().nonzero()[:, 0]  # (N,), without padding
     if weights is not None:
         weights = weights[:, None].expand_as(expected).flatten()[places]
     return cross_entropy(
@@ -82,9 +82,9 @@ def sequence_loss(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Cross-entropy per token plus the attention penalties.
 
-    expected: (B, U) with PADDING. lengths: (B,) annotations of each utterance. With
-    `consistency` the second half of the batch is the first half once more.
-    Returns the sum, and its parts by name for the log.
+    expected: (B, U) with PADDING. lengths: (B,) annotations of each utterance. With `consistency`
+    the second half of the batch repeats the first half.
+    Returns the sum, and its terms by name for the log.
     """
     steps = expected != PADDING
     per_token, inconsistency, right = token_loss(

@@ -1,4 +1,4 @@
-"""The language-model task: running text in, a recurrent model's loss and its perplexity out."""
+"""The language-model task: loss of a recurrent model on text, and perplexity on the dev set."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ VALIDATION_TEXTS = 64  # scored at once
 
 
 class Windows(NamedTuple):
-    """Words that are read and the words that follow them, both (B, L)."""
+    """Input words and the next words, both (B, L)."""
 
     words: Tensor
     targets: Tensor
 
 
 class LanguageTask:
-    """All that the loop asks of a language model; see `asr.training.loop.Task`.
+    """Language modelling for the training loop; see `asr.training.loop.Task`.
 
-    The lines of all texts stand one behind the other, and are cut into windows of so many words:
-    an utterance, too, begins anywhere in a sentence and may hold several.
+    All texts are concatenated and cut into windows of a fixed number of words, because an utterance
+    may begin inside a sentence and contain several.
     """
 
     unit = "words"
 
     def __init__(self, config: LanguageConfig, data: Path, config_folder: Path) -> None:
-        """Read the texts and make the model; config_folder is where the list of dev ids lies.
+        """Read the texts and make the model; config_folder: the folder of the list of dev ids.
 
         Raises:
-            UserError: a file cannot be used, or the texts do not fill a batch.
+            UserError: a file cannot be used, or the texts are too short.
         """
         self.config = config
         self.device = choose_device(config.training.device)
         self.vocabulary, self.stream = _read(config.data, data)
         if len(self.stream) < 2 * config.batches.size:
-            raise UserError(f"{len(self.stream)} words of text: wanted two batches at least")
+            raise UserError(f"got {len(self.stream)} words of text, wanted at least two batches")
         utterances = read_manifest(data / config.data.dev)
         if config.data.dev_ids:
             utterances = select(utterances, config_folder / config.data.dev_ids)
@@ -80,11 +80,11 @@ class LanguageTask:
             return
         folder = read_folder(Path(start), "language")
         if folder.vocabularies != {"words": self.vocabulary.to_json()}:
-            raise UserError(f"{start}: its words differ from those of these texts")
+            raise UserError(f"{start}: its vocabulary differs from that of these texts")
         load_weights(self.model, folder.path)
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch: windows by their number, in random order."""
+        """Return the batches of an epoch: indices of windows, in random order."""
         window = self.config.data.window
         count = int(self.config.batches.size) // window
         order = np.random.default_rng((self.config.seed, epoch)).permutation(
@@ -95,7 +95,7 @@ class LanguageTask:
         return batches
 
     def make(self, epoch: int, position: int, indices: list[int]) -> Windows:
-        """Cut the windows of a batch out of the text, in each epoch at other places."""
+        """Cut the windows of a batch from the text, at different positions in each epoch."""
         window = self.config.data.window
         shift = np.random.default_rng((self.config.seed, epoch, 1)).integers(window)
         starts = np.array(indices)[:, None] * window + shift
@@ -103,14 +103,14 @@ class LanguageTask:
         return _windows(torch.from_numpy(cut.astype(np.int64)))
 
     def loss(self, batch: Windows, step: int) -> Losses:
-        """Return the cross-entropy of a batch, in nats a word."""
+        """Return the cross-entropy of a batch, in nats per word."""
         words, targets = (each.to(self.device) for each in batch)
         with products(self.device, self.config.training.precision):
             total = self.model(words, targets).mean()
         return Losses(total, {"loss": total}, float(targets.numel()))
 
     def validate(self, step: int, folder: Path) -> Validation:
-        """Score the dev texts; the figure is the perplexity of a word, all unknown ones as one."""
+        """Score the dev texts; the figure is the perplexity per word, with unknown words as one."""
         total, count = 0.0, 0
         for at in range(0, len(self.dev), VALIDATION_TEXTS):
             some = pad_tokens(self.dev[at : at + VALIDATION_TEXTS])
@@ -124,7 +124,7 @@ class LanguageTask:
         return Validation(perplexity, {"perplexity": perplexity}, "")
 
     def save(self, folder: Path) -> None:
-        """Write the model folder with its words."""
+        """Write the model folder with its vocabulary."""
         save_folder(
             folder,
             task="language",
@@ -136,13 +136,13 @@ class LanguageTask:
 
 
 def _windows(targets: Tensor) -> Windows:
-    """Begin each of the texts (B, L) with <eos>, as it will begin in a search."""
+    """Prefix the texts (B, L) with <eos>, as in the search."""
     first = torch.full_like(targets[:, :1], EOS)
     return Windows(torch.cat([first, targets[:, :-1]], 1), targets)
 
 
 def _read(settings: LanguageDataSettings, data: Path) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """Return the most frequent words, in the order of their frequency, and all text as ids."""
+    """Return the most frequent words, most frequent first, and the text as ids."""
     lines = [line for name in settings.train for line in read_texts(data / name)]
     counts: Counter[str] = Counter()
     for line in lines:

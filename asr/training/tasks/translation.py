@@ -1,4 +1,4 @@
-"""The translation task: pairs in, a translator's loss and its free-running dev BLEU out."""
+"""The translation task: loss on sentence pairs, and BLEU of greedy decoding on the dev set."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from asr.training.losses.sequences import decode_with_sampling, sequence_loss, s
 from asr.training.tasks.translation_data import TextBatch, TranslationData
 
 VALIDATION_SENTENCES: Final = 128  # decoded at once
-PHRASE_ORDER: Final = 2  # of the BLEU of single phrases, some of which have two words
+PHRASE_ORDER: Final = 2  # n-gram order of phrase BLEU: some phrases have two words
 
 
 class TranslationTask:
-    """All that the loop asks of translation; see `asr.training.loop.Task`."""
+    """Translation for the training loop; see `asr.training.loop.Task`."""
 
     unit = "target_tokens"
 
     def __init__(self, config: TranslationConfig, data: Path, config_folder: Path) -> None:
-        """Read the data and make the model; config_folder holds the lists that the config names."""
+        """Read the data and make the model; config_folder: for the lists in the config."""
         self.config = config
         self.device = choose_device(config.training.device)
         start = config.training.start_from
@@ -84,7 +84,7 @@ class TranslationTask:
                     lambda: self.model.encode(batch.source, batch.source_lengths).memory,
                     most_target_tokens(batch.source_lengths).cpu().numpy(),
                     unpad(batch.tokens, batch.token_lengths),
-                    self._missed,
+                    self._cost,
                     settings.risk_beam,
                 )
                 parts["risk"] = errors / amount
@@ -92,23 +92,23 @@ class TranslationTask:
         parts["loss"] = total
         return Losses(total, parts, amount)
 
-    def _missed(self, wanted: list[int], said: list[int]) -> float:
-        """What of a reference's tokens a translation misses: 1 − BLEU, times their number."""
-        found = sentence_bleu(self.target.decode(wanted), self.target.decode(said)) / 100
+    def _cost(self, wanted: list[int], output: list[int]) -> float:
+        """Return the cost of a translation: 1 − BLEU, times the length of the reference."""
+        found = sentence_bleu(self.target.decode(wanted), self.target.decode(output)) / 100
         return (1 - found) * (len(wanted) + 1)
 
-    # what has been learnt
+    # validation
 
     def validate(self, step: int, folder: Path) -> Validation:
-        """Translate the held-out pairs and the phrases greedily; tell the phrases in a table.
+        """Translate the dev pairs and the phrases greedily; print a table of the phrases.
 
-        The figure is −BLEU of the held-out pairs.
+        The figure is −BLEU of the dev pairs.
         """
         dev, phrases = self.data.dev, self.data.phrases
         hypotheses = self._translate([question.source for question in dev])
         texts = [self.target.decode(each.tokens) for each in hypotheses]
         result = score([question.references for question in dev], texts)
-        # Tokens must not be tokenised by sacrebleu again.
+        # sacrebleu must not tokenise tokens again.
         tokens = self.data.by_words or self.config.data.tokenised
         bleu = result.lowercase if tokens else result.bleu
         metrics = {
@@ -121,7 +121,7 @@ class TranslationTask:
         shown = [pair.source for pair in phrases] or [dev[0].source]
         translated = self._translate(shown)
         if phrases:
-            figures = self._tell_phrases(step, translated)
+            figures = self._report_phrases(step, translated)
             metrics["phrase_bleu"] = _mean(figures)
         picture = self._draw(step, folder, shown[-1], translated[-1])
         return Validation(-bleu, metrics, "", picture)
@@ -138,7 +138,7 @@ class TranslationTask:
         )
 
     def _translate(self, sources: Sequence[str]) -> list[Hypothesis]:
-        """Translate greedily, some at a time; the dev pairs come from short to long."""
+        """Translate greedily in batches; the dev pairs are sorted from short to long."""
         found: list[Hypothesis] = []
         sentences = [self.data.encode_source(source) for source in sources]
         for start in range(0, len(sentences), VALIDATION_SENTENCES):
@@ -149,7 +149,7 @@ class TranslationTask:
             found += greedy(TorchDecoder(self.model.decoder, encoded.memory), limits)
         return found
 
-    def _tell_phrases(self, step: int, translated: Sequence[Hypothesis]) -> list[float]:
+    def _report_phrases(self, step: int, translated: Sequence[Hypothesis]) -> list[float]:
         """Print the table of phrases; return the BLEU of each."""
         rows, figures = [], []
         trained_on = set(self.data.pairs)
@@ -163,7 +163,7 @@ class TranslationTask:
         return figures
 
     def _draw(self, step: int, folder: Path, text: str, hypothesis: Hypothesis) -> Path:
-        from asr.render.picture import draw_heat_map  # matplotlib, which a test can do without
+        from asr.render.picture import draw_heat_map  # imported late: needs matplotlib
 
         path = folder / "alignments" / f"step-{step:08d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)

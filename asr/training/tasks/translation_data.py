@@ -1,4 +1,4 @@
-"""The pairs a translator trains on: read, parted, cut into subwords, and made into batches."""
+"""The data of the translation task: pairs, splits, vocabularies and batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from asr.training.journal import tell
 
 
 class TextBatch(NamedTuple):
-    """source: (B, T), ends with <eos>. tokens: (B, U), without it. Lengths of both: (B,)."""
+    """source: (B, T) with <eos>. tokens: (B, U) without <eos>. Lengths of both: (B,)."""
 
     source: Tensor
     source_lengths: Tensor
@@ -43,14 +43,14 @@ class TextBatch(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A held-out sentence, and all the translations that count as right."""
+    """A held-out sentence with all its references."""
 
     source: str
     references: tuple[str, ...]
 
 
 class Example(NamedTuple):
-    """A pair as ids, whole subwords: the source ends with <eos>, the target is bare."""
+    """A pair as ids: the source ends with <eos>, the target does not."""
 
     source: list[int]
     target: list[int]
@@ -62,11 +62,11 @@ class Example(NamedTuple):
 
 
 class TranslationData:
-    """The examples of a recipe, its held-out sentences, and the vocabularies of both sides.
+    """Training examples, held-out sentences, and the vocabularies of both sides.
 
-    Words are lower-cased and parted from punctuation; subwords take sentences as they are written.
+    For words, text is lower-cased and split from punctuation; for subwords it is unchanged.
     phrases: those of the config. dev: from short to long. pairs, examples: in the same order.
-    asked: sources to validate or to test with.
+    asked: dev and test sources.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class TranslationData:
         config_folder: Path,
         vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     ) -> None:
-        """Read everything; config_folder is where the lists of the config lie.
+        """Read the data; config_folder: the folder of the lists in the config.
 
-        vocabularies: of source and target, those of a model to go on with; None makes new ones.
-        Raises UserError when a file cannot be used or too little is left of it.
+        vocabularies: source and target vocabulary of the model to start from; None makes new ones.
+        Raises UserError if a file cannot be used or has too few pairs.
         """
         self.config = config
         if config.data.subword_dropout and self.by_words:
@@ -107,23 +107,23 @@ class TranslationData:
         )
 
     def _add_variants(self, config_folder: Path, random: np.random.Generator) -> None:
-        """Add what `exchanged`, `renamed`, `joined` and `spoken` ask for, each of all so far."""
+        """Add the pairs of `exchanged`, `renamed`, `joined` and `spoken`, in this order."""
         settings = self.config.data
         classes = self._read_classes(config_folder) if settings.exchanged else []
         count = round(settings.exchanged * len(self.pairs))
-        self._add_unasked(exchange(self.pairs, classes, count, random))
+        self._add_generated(exchange(self.pairs, classes, count, random))
         count = round(settings.renamed * len(self.pairs))
-        self._add_unasked(rename(self.pairs, count, random))
+        self._add_generated(rename(self.pairs, count, random))
         self.pairs += join(self.pairs, round(settings.joined * len(self.pairs)), random)
         drawn = random.integers(len(self.pairs), size=round(settings.spoken * len(self.pairs)))
         for source, target in [self.pairs[index] for index in drawn]:
-            if said := spoken(source):
-                self.pairs.append(Pair(said, target))
+            if text := spoken(source):
+                self.pairs.append(Pair(text, target))
 
-    def _add_unasked(self, made: Sequence[Pair]) -> None:
-        """Add pairs with new words in them, but none that is to validate or to test with."""
-        unasked, _ = part(made, [self.asked])
-        self.pairs += unasked
+    def _add_generated(self, made: Sequence[Pair]) -> None:
+        """Add generated pairs, except those whose source is in the dev or test set."""
+        trainable, _ = part(made, [self.asked])
+        self.pairs += trainable
 
     @property
     def by_words(self) -> bool:
@@ -131,7 +131,7 @@ class TranslationData:
         return not self.config.data.subwords
 
     def prepare(self, pair: Pair) -> Pair:
-        """Bring a pair into the form that the vocabularies are made for."""
+        """Return a pair in the form that the vocabularies expect."""
         change = tokenise if self.by_words else tidy
         return Pair(change(pair.source), change(pair.target))
 
@@ -151,7 +151,7 @@ class TranslationData:
         )
 
     def make(self, epoch: int, position: int, indices: list[int]) -> TextBatch:
-        """Pad the sentences of one batch; its chance subwords follow from seed and place alone."""
+        """Make one batch; random segmentations depend only on seed, epoch and position."""
         if self.config.data.subword_dropout:
             random = np.random.default_rng((self.config.seed, epoch, position))
             examples = [self._sampled(self.pairs[index], random) for index in indices]
@@ -168,7 +168,7 @@ class TranslationData:
         return Example([*source, EOS], self.target.sample(pair.target, dropout, seeds[1]))
 
     def _read(self, data: Path, config_folder: Path) -> tuple[list[Pair], list[Question]]:
-        """Read the pairs to train on, and the questions, the latter from short to long."""
+        """Read the training pairs, and the dev sentences from short to long."""
         settings = self.config.data
         train = self._read_file(data, settings.train, settings.train_target, settings.limit)
         names = [name for name in (settings.test_list, settings.dev_list) if name]
@@ -192,7 +192,7 @@ class TranslationData:
 
     def _read_classes(self, config_folder: Path) -> list[list[Pair]]:
         if not self.config.data.exchange:
-            raise UserError("data.exchanged needs data.exchange, a file of words to exchange")
+            raise UserError("data.exchanged needs data.exchange, a file of word classes")
         path = config_folder / self.config.data.exchange
         return [[self.prepare(pair) for pair in words] for words in read_classes(path)]
 
@@ -200,7 +200,7 @@ class TranslationData:
         return self.prepare(Pair(sentence, "")).source
 
     def _questions(self, pairs: Sequence[Pair]) -> list[Question]:
-        """Ask a source once, with all its translations; of parallel files ask every line."""
+        """Merge pairs with the same source; in parallel files every line is a question."""
         if self.config.data.dev_target:
             return [Question(pair.source, (pair.target,)) for pair in pairs]
         return [Question(*each) for each in gather(pairs).items()]
@@ -212,7 +212,7 @@ class TranslationData:
         pairs = [self.prepare(pair) for pair in read]
         kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= most]
         if len(kept) < len(pairs):
-            tell(f"{path}: {len(pairs) - len(kept)} pairs above {most} words are left out")
+            tell(f"{path}: {len(pairs) - len(kept)} pairs of more than {most} words are left out")
         return kept
 
 
@@ -226,7 +226,7 @@ def _read_phrases(phrases: Sequence[Sequence[str]], prepare: Callable[[Pair], Pa
 def _make_vocabularies(
     train: Sequence[Pair], settings: PairDataSettings
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Make the vocabularies of sources and targets from the pairs to train on alone."""
+    """Make the vocabularies of both sides from the training pairs only."""
     sources, targets = [pair.source for pair in train], [pair.target for pair in train]
     if not settings.subwords:
         return Vocabulary.words(sources), Vocabulary.words(targets)
@@ -237,7 +237,7 @@ def _make_vocabularies(
 
 
 def _learn_subwords(texts: Sequence[str], settings: PairDataSettings) -> Vocabulary:
-    """Learn a sentencepiece vocabulary; the same texts give the same one, as resuming needs."""
+    """Train a sentencepiece vocabulary, deterministically, so that runs can be resumed."""
     try:
         from sentencepiece import SentencePieceTrainer
     except ImportError:
@@ -254,13 +254,15 @@ def _learn_subwords(texts: Sequence[str], settings: PairDataSettings) -> Vocabul
             model_type=settings.subword_kind,
             vocab_size=settings.subwords,
             character_coverage=1.0,
-            normalization_rule_name="identity",  # so that what is decoded is what was written
-            num_threads=1,  # sums of several threads would differ in their last digits
+            normalization_rule_name="identity",  # so that decoding restores the text exactly
+            num_threads=1,  # several threads would make rounding errors random
             minloglevel=2,
         )
     except RuntimeError as error:
-        reason = str(error).strip().rpartition("] ")[2]  # without the place in its source
+        reason = (
+            str(error).strip().rpartition("] ")[2]
+        )  # without the position in sentencepiece's source
         raise UserError(
-            f"data.subwords = {settings.subwords} does not suit these texts: {reason}"
+            f"data.subwords = {settings.subwords} fails on these texts: {reason}"
         ) from error
     return Vocabulary.subwords(written.getvalue())
