@@ -155,8 +155,10 @@ class _Search:
         rows = np.arange(len(tokens))[:, None]
         guard, excess = live.guard, np.zeros(tokens.shape, np.int32)
         if self.settings.guard is not None:
-            peaks = weights.argmax(-1)[rows, parents]
-            guard, excess = self.settings.guard.advance(reorder(guard, parents), tokens, peaks)
+            peaks = weights.argmax(-1)
+            if _reorders(log_probs.shape[1], parents):
+                peaks, guard = peaks[rows, parents], reorder(guard, parents)
+            guard, excess = self.settings.guard.advance(guard, tokens, peaks)
         columns = _Columns(
             ends=log_probs[..., EOS],
             end_totals=end_totals,
@@ -178,7 +180,7 @@ class _Search:
         """Update the states of decoder and scorers from the parents to the chosen hypotheses."""
         alive = live.totals > -np.inf
         state, parents = live.state, columns.parents
-        if columns.ends.shape[1] > 1 or parents.shape[1] > 1:  # else the order is unchanged
+        if _reorders(columns.ends.shape[1], parents):
             state = live.decoder.select(state, parents)
         scorers = tuple(
             scorer.advance(each, parents, live.tokens, alive)
@@ -217,6 +219,11 @@ class _Search:
         is_early = ends < threshold * log_probs.max(-1)  # (b, n)
         log_probs[..., EOS] = ends
         sums[..., EOS][is_early] = -np.inf
+
+
+def _reorders(count: int, parents: Integers) -> bool:
+    """Return whether parents (b, m) may change the order or number of `count` hypotheses."""
+    return count > 1 or parents.shape[1] > 1
 
 
 def _recorded(utterances: Sequence[int], weights: NDArray[np.float32], columns: _Columns) -> Step:

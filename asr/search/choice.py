@@ -26,6 +26,9 @@ def choose(
     """
     vocabulary_size = sums.shape[-1]
     flat = sums.reshape(len(sums), -1)
+    if settings.size == 1 and sums.shape[1] == 1:  # greedy search: nothing to prune or recombine
+        tokens = flat.argmax(-1)[:, None]
+        return np.take_along_axis(flat, tokens, -1), np.zeros_like(tokens), tokens
     totals, index = _top(flat, settings.size * (_CANDIDATES if settings.recombine else 1))
     if settings.recombine:
         totals, index = _recombined(totals, index, recent, vocabulary_size, settings.size)
