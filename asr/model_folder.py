@@ -35,6 +35,7 @@ class ModelFolder:
     task: "speech", "translation" or "language". model: the table of its settings.
     notes: the training's record (data, steps, figures). decoding: the model's own defaults of the
     search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
+    language_model: the model of the package whose language models are used; empty: its own.
     """
 
     path: Path
@@ -43,6 +44,14 @@ class ModelFolder:
     notes: dict[str, Any]
     vocabularies: dict[str, str]
     decoding: dict[str, Any]
+    language_model: str = ""
+
+    @property
+    def language_model_file(self) -> Path | None:
+        """The word n-grams of the folder, or of the model that it names; None without any."""
+        home = find_folder(Path(self.language_model)) if self.language_model else self.path
+        file = home / LANGUAGE_MODEL
+        return file if file.is_file() else None
 
 
 def find_folder(path: Path) -> Path:
@@ -71,6 +80,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
             for name in config["vocabularies"]
         }
         model, notes, decoding = config["model"], config["notes"], config.get("decoding", {})
+        language_model = config.get("language_model", "")
     except OSError as error:
         raise UserError(
             f"{path}: not a model folder ({error.strerror}: {error.filename})"
@@ -81,7 +91,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         raise UserError(f"{path}: format {number}, but this version reads format {FORMAT}")
     if task is not None and found != task:
         raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
-    return ModelFolder(path, found, model, notes, vocabularies, decoding)
+    return ModelFolder(path, found, model, notes, vocabularies, decoding, language_model)
 
 
 def read_arrays(file: Path) -> dict[str, Array]:

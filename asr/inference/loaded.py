@@ -13,7 +13,7 @@ from asr.errors import UserError
 from asr.inference.options import DecodingOptions
 from asr.lm.lookahead import WordModel
 from asr.models.build import build_window
-from asr.models.folder import LANGUAGE_MODEL, load_weights, read_folder
+from asr.models.folder import load_weights, read_folder
 from asr.models.settings import SpeechSettings
 from asr.models.speech import SpeechModel, build_speech_model
 from asr.runtime.boundary import BoundaryRefiner
@@ -55,12 +55,11 @@ class LoadedModel:
         except (ValueError, RuntimeError) as error:
             raise UserError(f"{folder.path}: no model can have these sizes: {error}") from error
         load_weights(model, folder.path)
-        file = folder.path / LANGUAGE_MODEL
         return cls(
             model.to(choose_device(device)),
             vocabulary,
             settings,
-            language_model_file=file if file.is_file() else None,
+            language_model_file=folder.language_model_file,
             boundaries=BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary),
             decoding=from_table(DecodingOptions, folder.decoding, f"{folder.path}: decoding"),
         )

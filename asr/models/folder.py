@@ -50,12 +50,13 @@ def save_folder(
     notes: dict[str, Any],
     bits: int = 32,
     decoding: dict[str, Any] | None = None,
+    language_model: str = "",
 ) -> None:
     """Write a model folder.
 
-    vocabularies: file stem → JSON of a `Vocabulary`. decoding: see `ModelFolder`. bits:
-    of a stored weight, 32, 16 or 8; in 8 bits
-    each row of a matrix has a scale of its own (vectors keep 16).
+    vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
+    bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model: see
+    `ModelFolder`.
 
     Raises:
         UserError: another number of bits.
@@ -67,6 +68,8 @@ def save_folder(
     config["vocabularies"] = sorted(vocabularies)
     if decoding:
         config["decoding"] = decoding
+    if language_model:
+        config["language_model"] = language_model
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     for name, content in vocabularies.items():
         (path / f"{name}.json").write_text(content, "utf-8")
@@ -76,11 +79,17 @@ def save_folder(
     (path / WEIGHTS).write_bytes(save(kept))
 
 
-def copy_folder(source: Path, target: Path, bits: int) -> None:
-    """Write a copy of a model folder with its weights in so many bits.
+def copy_folder(
+    source: Path,
+    target: Path,
+    bits: int,
+    decoding: dict[str, Any] | None = None,
+    language_model: str | None = None,
+) -> None:
+    """Write a copy of a model folder with weights of `bits` bits.
 
-    Its language models and boundary model come along as they are; where it has none, those of the
-    target stay.
+    Language models and boundary model are copied unchanged; without any, those of the target stay.
+    decoding, language_model: see `ModelFolder`; None keeps those of the source.
 
     Raises:
         UserError: the source is no model folder, or as in `save_folder`.
@@ -95,7 +104,8 @@ def copy_folder(source: Path, target: Path, bits: int) -> None:
         state,
         folder.notes,
         bits,
-        folder.decoding,
+        folder.decoding if decoding is None else decoding,
+        folder.language_model if language_model is None else language_model,
     )
     copy_companions(source, target)
 

@@ -352,6 +352,24 @@ def test_a_model_has_its_own_decoding_defaults(tmp_path: Path) -> None:
         Recognizer.load(folder)
 
 
+def test_a_model_may_use_the_language_models_of_a_packaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "package")
+    package = write_tiny_model(tmp_path / "package" / "first")
+    sentences = [["a", "cold", "moon"], ["a", "cold", "light"]]
+    train_word_ngrams(sentences, lexicon_of(sentences, 1)).save(package / LANGUAGE_MODEL)
+    own = write_tiny_model(tmp_path / "own")
+    assert Recognizer.load(own).loaded.language_model is None
+    copy_folder(own, tmp_path / "copy", bits=16, language_model="first")
+    copy_folder(tmp_path / "copy", tmp_path / "again", bits=16)
+    for name in ("copy", "again"):
+        loaded = Recognizer.load(tmp_path / name).loaded
+        assert loaded.language_model_file == package / LANGUAGE_MODEL
+        assert loaded.language_model is not None
+        assert not (tmp_path / name / LANGUAGE_MODEL).exists()
+
+
 def test_models_of_the_package_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_tiny_model(tmp_path / "package" / "small")
     monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "package")

@@ -64,7 +64,7 @@ class SpeechTask:
             cache = config.data.frame_cache
             self.model.features.load(Path(cache) if cache else None)
         start = config.training.start_from
-        self.decoding = read_folder(Path(start), "speech").decoding if start else {}
+        self.start = read_folder(Path(start), "speech") if start else None
 
     def begin(self) -> None:
         """Prepare a new run: take the weights of `training.start_from`, or fit the normaliser.
@@ -74,13 +74,11 @@ class SpeechTask:
         Raises:
             UserError: the model to start from is missing or does not fit.
         """
-        start = self.config.training.start_from
-        if not start:
+        if self.start is None:
             return self.data.fit_normalizer(self.model)
-        folder = read_folder(Path(start), "speech")
-        if folder.vocabularies.get("vocabulary") != self.data.vocabulary.to_json():
-            raise UserError(f"{start}: its characters differ from those of this recipe")
-        load_weights(self.model, folder.path)
+        if self.start.vocabularies.get("vocabulary") != self.data.vocabulary.to_json():
+            raise UserError(f"{self.start.path}: its characters differ from those of this recipe")
+        load_weights(self.model, self.start.path)
 
     def loss(self, batch: SpeechBatch, step: int) -> Losses:
         """Return cross-entropy, CTC and penalties of a batch."""
@@ -192,7 +190,8 @@ class SpeechTask:
             vocabularies={"vocabulary": self.data.vocabulary.to_json()},
             state=self.model.state_dict(),
             notes={"recipe": to_table(self.config)},
-            decoding=self.decoding,
+            decoding=self.start.decoding if self.start else {},
+            language_model=self.start.language_model if self.start else "",
         )
 
     def _change_features(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:
