@@ -25,6 +25,7 @@ from asr.corpora.manifest import Utterance, read_manifest, write_manifest
 from asr.corpora.pairs import Pair
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
+from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
 from asr.inference.translator import SHIPPED, Translator
 from asr.models.translation import build_translation_model
@@ -46,7 +47,7 @@ def load(name: str, recipe: str = "ablations") -> ModuleType:
 
 runs, toys, summary, paths = map(load, ("runs", "toys", "summary", "paths"))
 kinds, speech, hours, pauses = map(load, ("kinds", "speech", "hours", "pauses"))
-lengths = load("lengths")
+lengths, decoding = map(load, ("lengths", "decoding"))
 
 
 def start(
@@ -571,3 +572,24 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     assert rows(tmp_path / "hours.md") == table
     with pytest.raises(UserError, match=r"holds a run of .* every=2; use another"):
         start(monkeypatch, hours, *asked[:-1], "training.rate=1e-4")
+
+
+# decoding options
+
+
+def test_decoding_options_are_chosen_one_after_the_other(monkeypatch, capsys):
+    def rates(texts, found):
+        (options,) = found
+        wer = 10 + 8 * abs(options.lm_weight - 0.5) + 20 * abs(options.ctc_weight - 0.4)
+        return 1.0, wer + (2 if texts == ["other"] else 0)
+
+    monkeypatch.setattr(decoding, "write_down", lambda loaded, pieces, options: [options])
+    monkeypatch.setattr(decoding, "error_rates", rates)
+    lists = [speech.Spoken(["one"], []), speech.Spoken(["other"], [])]
+    trials = [("lm_weight", [0.25, 0.5]), ("ctc_weight", [0.3, 0.4, 0.9])]
+    start_from = DecodingOptions(fastest=0.0)
+    chosen = decoding.choose(None, lists, start_from, trials)
+    assert chosen == DecodingOptions(fastest=0.0, lm_weight=0.5, ctc_weight=0.4)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 6  # the start, and each further value once
+    assert printed[0].startswith("17.00  16.00/1.00  18.00/1.00")
