@@ -1,4 +1,4 @@
-"""Bidirectional recurrent layers that never read padding, without the cost of packing."""
+"""Bidirectional recurrent layers whose states do not depend on padding, without packing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READERS: Mapping[str, type[nn.LSTM] | type[nn.GRU]] = MappingProxyType(
 
 
 class _PermuteRows(torch.autograd.Function):
-    """Rows taken in an order that undoes itself, so the backward pass is the same gather."""
+    """A permutation of rows that is its own inverse, so the backward pass is the same gather."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, order: Tensor) -> Tensor:
@@ -42,12 +42,12 @@ def reversal(lengths: Tensor, longest: int) -> Tensor:
 class Bidirectional(nn.Module):
     """Two recurrent layers, the second over the sequence reversed by its own length.
 
-    Neither reads padding before content, so what an utterance gets does not depend on the
-    batch it is in; packing would give the same at several times the cost on a CPU.
+    Neither reads padding before content, so the result of an utterance does not depend on its
+    batch. Packing has the same result and takes several times as long on a CPU.
     """
 
     def __init__(self, input_size: int, state_size: int, cell: str = "lstm") -> None:
-        """Make the layers; cell is a name in `READERS`, state_size that of one direction.
+        """Make the layers; cell: a name in `READERS`. state_size: of one direction.
 
         Raises:
             UserError: an unknown cell.
@@ -61,7 +61,7 @@ class Bidirectional(nn.Module):
     def forward(self, inputs: Tensor, order: Tensor) -> Tensor:
         """Read inputs (B, T, I) both ways → (B, T, 2·state); `order` comes from `reversal`.
 
-        What stands at padded places is of no meaning: mask it before it is used.
+        The result at padded positions is undefined: mask it.
         """
         ahead, _ = self.ahead(inputs)
         back, _ = self.back(self._permute(inputs, order))

@@ -1,4 +1,4 @@
-"""Self-attention layers of an encoder, and the positions they need where nothing else has order."""
+"""Self-attention layers of an encoder, and sinusoidal positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_WAVE = 10_000.0
 
 
 class SelfAttention(nn.Module):
-    """Transformer encoder layers, each normalised before it is entered, and once after the last.
+    """Transformer encoder layers with pre-normalisation, and a normalisation after the last.
 
     Source: Vaswani et al. 2017, section 3.1; the norm's place, Xiong et al. 2020, "pre-LN".
     """
@@ -36,7 +36,7 @@ class SelfAttention(nn.Module):
         self.norm = nn.LayerNorm(size)
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Let places see each other: hidden (B, T, E), mask (B, T), True where they are seen."""
+        """Apply the layers to hidden (B, T, E); mask (B, T): True at allowed keys."""
         for layer in self.layers:
             hidden = layer(hidden, src_key_padding_mask=~mask)
         normalised: Tensor = self.norm(hidden)
@@ -44,7 +44,7 @@ class SelfAttention(nn.Module):
 
 
 def _layer(size: int, heads: int, dropout: float) -> nn.TransformerEncoderLayer:
-    """Make torch's layer, with the faster dropout wherever the layer calls a module for it."""
+    """Make torch's layer, with `asr.models.dropout.Dropout` for its dropout modules."""
     layer = nn.TransformerEncoderLayer(
         size, heads, FEED_FORWARD * size, dropout, batch_first=True, norm_first=True
     )
@@ -55,7 +55,7 @@ def _layer(size: int, heads: int, dropout: float) -> nn.TransformerEncoderLayer:
 
 
 def add_positions(values: Tensor) -> Tensor:
-    """Add sinusoids of the place to values (B, T, E), E even; half are sines, half cosines.
+    """Add sinusoids of the position to values (B, T, E), E even: half sines, half cosines.
 
     Source: Vaswani et al. 2017, section 3.5.
     """

@@ -13,7 +13,7 @@ from asr.models.encoders.self_attention import SelfAttention, add_positions
 
 
 class TextualEncoder(nn.Module):
-    """Embedding, then recurrent layers both ways, then self-attention; either kind may be absent.
+    """Embedding, bidirectional recurrent layers, self-attention; either kind may be absent.
 
     The recurrent layers are those of Bahdanau et al. 2015 (appendix A.2.1), with LSTMs in place
     of gated units unless asked otherwise, and residual from the second on. Without
@@ -62,7 +62,7 @@ class TextualEncoder(nn.Module):
         self.enter: nn.Sequential | None = None
         if layers:
             self.first = Bidirectional(embedding_size, state_size, cell)
-        else:  # normalised, so that tokens and positions are of one size
+        else:  # normalised, so that tokens and positions have the same scale
             project = nn.Linear(embedding_size, self.size)
             self.enter = nn.Sequential(project, nn.LayerNorm(self.size))
         self.rest = nn.ModuleList(
@@ -81,7 +81,7 @@ class TextualEncoder(nn.Module):
         )
 
     def borrow_embedding(self, embedding: nn.Embedding) -> None:
-        """Read tokens with the embedding of another module, which keeps it; drop the own one.
+        """Use the embedding of another module, which owns it, instead of an own one.
 
         Raises:
             UserError: it is of other sizes than the own one.
@@ -93,7 +93,7 @@ class TextualEncoder(nn.Module):
                 f"decoder of one embedding_size, got {tuple(wanted)} and {tuple(got)}"
             )
         del self.embedding
-        # In a tuple, so that the weight has one owner, and one name in a model folder.
+        # In a tuple, so that the weight is not registered twice.
         self._table = (embedding,)
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Annotations:
@@ -106,7 +106,7 @@ class TextualEncoder(nn.Module):
         return Annotations(self.annotation_dropout(hidden) * mask[:, :, None], mask)
 
     def _read(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Bring embedded tokens (B, T, M) in their order → (B, T, size)."""
+        """Apply the recurrent layers to embedded tokens (B, T, M) → (B, T, size)."""
         if self.enter is not None:
             return add_positions(self.enter(embedded))
         assert self.first is not None
@@ -118,8 +118,8 @@ class TextualEncoder(nn.Module):
 
 
 def most_target_tokens(lengths: Tensor) -> Tensor:
-    """Return how many tokens a translation may have at most: sources (B,) tokens → (B,) long.
+    """Return the largest number of tokens of a translation: source lengths (B,) → (B,) long.
 
-    A cap on decoders that find no end, far above any real translation.
+    It stops decoders that emit no end-of-sentence, and is far above real translations.
     """
     return 2 * lengths + 10

@@ -1,4 +1,4 @@
-"""Training configs: one room of settings for each task, read from TOML."""
+"""Training configs, one module per task, read from TOML."""
 
 from asr.training.config.common import LossSettings, TrainingSettings
 from asr.training.config.language import LanguageConfig, LanguageDataSettings

@@ -31,7 +31,7 @@ class LanguageDataSettings(Settings):
 
 @dataclass(frozen=True)
 class LanguageBatchSettings(Settings):
-    """How sequences of words are gathered into batches."""
+    """Batches of word sequences."""
 
     size: float = setting(4096.0, "Words in a batch.", above=0)
 

@@ -13,7 +13,7 @@ from asr.training.config.common import LossSettings, TrainingSettings
 
 @dataclass(frozen=True)
 class ManifestSettings(Settings):
-    """A manifest to train on; one such table for each."""
+    """A manifest to train on; one table for each."""
 
     manifest: str = field(metadata=about("File, relative to the folder given by --data."))
     times: float = setting(
@@ -75,7 +75,7 @@ class SpeechDataSettings(Settings):
 
 @dataclass(frozen=True)
 class SpeechBatchSettings(Settings):
-    """How utterances are gathered into batches of like length."""
+    """Batches of utterances of similar length."""
 
     size: float = setting(160.0, "Seconds of audio in a batch, padding included.", above=0)
     most: int = setting(128, "Utterances in a batch at most.", least=1)
@@ -131,7 +131,7 @@ class AugmentSettings(Settings):
     after_step: int = setting(0, "First step with SpecAugment and feature noise.", least=0)
 
     def __post_init__(self) -> None:
-        """Refuse values out of range and pairs that are none.
+        """Refuse values out of range and invalid pairs.
 
         Raises:
             UserError: the value.

@@ -1,4 +1,4 @@
-"""What a recogniser is trained on: manifests to batches of altered, padded audio."""
+"""Training data of a recogniser: manifests → batches of augmented, padded audio."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SpeechBatch(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """Examples start … start + size − 1, each taken so many times in each of the epochs."""
+    """Examples start … start + size − 1: `times` times each in each of the first `epochs`."""
 
     start: int
     size: int
@@ -75,7 +75,7 @@ class _Example:
 
 
 class SpeechData:
-    """The utterances of a recipe, and the batches made of them."""
+    """The utterances of a recipe, and batches of them."""
 
     def __init__(self, config: SpeechConfig, data: Path, config_folder: Path) -> None:
         """Read the manifests.
@@ -120,11 +120,11 @@ class SpeechData:
         return [[int(chosen[place]) for place in batch] for batch in planned]
 
     def make(self, epoch: int, position: int, indices: list[int]) -> SpeechBatch:
-        """Read, change and pad the utterances of one batch."""
+        """Read, augment and pad the utterances of one batch."""
         random = np.random.default_rng((self.config.seed, epoch, position))
-        heard = [self._hear(self.examples[index], random) for index in indices]
+        waveforms = [self._augmented(self.examples[index], random) for index in indices]
         tokens = [self.examples[index].tokens for index in indices]
-        batch = self._collate(heard, tokens, seed=int(random.integers(2**62)))
+        batch = self._collate(waveforms, tokens, seed=int(random.integers(2**62)))
         shortest, longest = self.config.augment.tract_lengths
         if shortest == longest == 1:
             return batch
@@ -133,17 +133,17 @@ class SpeechData:
         return batch._replace(waveforms=warped)
 
     def dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
-        """Yield the dev utterances, from short to long, with their audio as it is."""
+        """Yield the dev utterances, from short to long, without augmentation."""
         for batch in batch_by_length([each.duration for each in self.dev], VALIDATION_SECONDS):
             utterances = [self.dev[index] for index in batch]
-            heard = [self.store[each.audio] for each in utterances]
+            waveforms = [self.store[each.audio] for each in utterances]
             tokens = [self.vocabulary.encode(each.text) for each in utterances]
-            yield utterances, self._collate(heard, tokens, seed=0)
+            yield utterances, self._collate(waveforms, tokens, seed=0)
 
     def _read_training(
         self, data: Path, config_folder: Path
     ) -> tuple[list[_Example], list[_Share]]:
-        """Read the training manifests, and the noise recordings as utterances without words."""
+        """Read the training manifests, and noise recordings as utterances with an empty text."""
         examples: list[_Example] = []
         shares: list[_Share] = []
         too_long = 0
@@ -167,7 +167,7 @@ class SpeechData:
         return examples, shares
 
     def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:
-        """Read the dev utterances, from short to long so that batches waste little."""
+        """Read the dev utterances, from short to long, so that batches have little padding."""
         settings = self.config.data
         utterances = read_manifest(data / settings.dev)
         if settings.dev_ids:
@@ -178,7 +178,7 @@ class SpeechData:
         return sorted(utterances, key=lambda each: each.duration)
 
     def fit_normalizer(self, model: SpeechModel) -> None:
-        """Set the mean and deviation of a model's features from some training utterances."""
+        """Fit the normalisation of a model to the features of some training utterances."""
         random = np.random.default_rng(self.config.seed)
         count = min(STATISTICS_UTTERANCES, len(self.examples))
         chosen = random.choice(len(self.examples), count, replace=False)
@@ -192,8 +192,8 @@ class SpeechData:
         fitted = Normalizer.fit(measured(), model.features.size, normalizer.per_utterance_mean)
         normalizer.load_state_dict(fitted.state_dict())
 
-    def _hear(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
-        """Read an utterance and change its speed, level and surroundings."""
+    def _augmented(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
+        """Read an utterance and augment it: speed, room, noise, level, telephone."""
         settings = self.config.augment
         samples = self.store[example.audio]
         samples = augment.speed(samples, float(random.choice(settings.speeds)))
@@ -211,18 +211,18 @@ class SpeechData:
         return samples
 
     def _collate(
-        self, heard: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]], seed: int
+        self, waveforms: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]], seed: int
     ) -> SpeechBatch:
-        samples, lengths = map(torch.from_numpy, pad_samples(heard))
+        samples, lengths = map(torch.from_numpy, pad_samples(waveforms))
         padded, token_lengths = map(torch.from_numpy, pad_tokens(tokens))
         speech = None
         if self.config.model.attention.silence_mask:
-            speech = torch.from_numpy(pad_masks([speech_mask(each) for each in heard]).values)
+            speech = torch.from_numpy(pad_masks([speech_mask(each) for each in waveforms]).values)
         return SpeechBatch(Waveforms(samples, lengths, speech), padded, token_lengths, seed)
 
 
 def _without(utterances: Sequence[Utterance], ids_file: Path) -> list[Utterance]:
-    """Leave out the utterances whose ids a file lists; raises as `select`."""
+    """Return the utterances whose ids a file does not list; raises as `select`."""
     left_out = {each.id for each in select(utterances, ids_file)}
     return [each for each in utterances if each.id not in left_out]
 
