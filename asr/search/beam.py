@@ -86,8 +86,10 @@ def beam_search(
     while utterances:
         log_probs, weights, state = live.decoder.step(live.tokens, live.state)
         live, columns = search.extend(live._replace(state=state), log_probs, weights)
-        history.add(_recorded(utterances, weights, columns))
-        for row, (utterance, report) in enumerate(zip(utterances, _reports(columns), strict=True)):
+        lists = _Lists(*(column.tolist() for column in columns))
+        history.add(_recorded(utterances, weights, lists))
+        reports = (StepReport(*parts) for parts in zip(*lists, strict=True))
+        for row, (utterance, report) in enumerate(zip(utterances, reports, strict=True)):
             pools[utterance].add(step, report)
             if pools[utterance].done:
                 live.totals[row] = -np.inf
@@ -153,8 +155,10 @@ class _Search:
         self._forbid_early_ends(sums, log_probs)
         totals, parents, tokens = choose(sums, live.recent, self.settings)  # (b, m)
         rows = np.arange(len(tokens))[:, None]
-        guard, excess = live.guard, np.zeros(tokens.shape, np.int32)
-        if self.settings.guard is not None:
+        guard = live.guard
+        if self.settings.guard is None:
+            excess = np.zeros(tokens.shape, np.int32)
+        else:
             peaks = weights.argmax(-1)
             if _reorders(log_probs.shape[1], parents):
                 peaks, guard = peaks[rows, parents], reorder(guard, parents)
@@ -226,19 +230,25 @@ def _reorders(count: int, parents: Integers) -> bool:
     return count > 1 or parents.shape[1] > 1
 
 
-def _recorded(utterances: Sequence[int], weights: NDArray[np.float32], columns: _Columns) -> Step:
+class _Lists(NamedTuple):
+    """The fields of `_Columns` as lists."""
+
+    ends: list[list[float]]
+    end_totals: list[list[float]]
+    tokens: list[list[int]]
+    parents: list[list[int]]
+    totals: list[list[float]]
+    log_probabilities: list[list[float]]
+    excess: list[list[int]]
+
+
+def _recorded(utterances: Sequence[int], weights: NDArray[np.float32], lists: _Lists) -> Step:
     """Return a step as `History` stores it."""
     return Step(
         rows={utterance: row for row, utterance in enumerate(utterances)},
         weights=weights,
-        ends=columns.ends.tolist(),
-        parents=columns.parents.tolist(),
-        tokens=columns.tokens.tolist(),
-        log_probabilities=columns.log_probabilities.tolist(),
+        ends=lists.ends,
+        parents=lists.parents,
+        tokens=lists.tokens,
+        log_probabilities=lists.log_probabilities,
     )
-
-
-def _reports(columns: _Columns) -> list[StepReport]:
-    """Split a step by utterances."""
-    lists = (column.tolist() for column in columns)
-    return [StepReport(*parts) for parts in zip(*lists, strict=True)]

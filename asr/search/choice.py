@@ -28,7 +28,7 @@ def choose(
     flat = sums.reshape(len(sums), -1)
     if settings.size == 1 and sums.shape[1] == 1:  # greedy search: nothing to prune or recombine
         tokens = flat.argmax(-1)[:, None]
-        return np.take_along_axis(flat, tokens, -1), np.zeros_like(tokens), tokens
+        return flat[np.arange(len(flat))[:, None], tokens], np.zeros_like(tokens), tokens
     totals, index = _top(flat, settings.size * (_CANDIDATES if settings.recombine else 1))
     if settings.recombine:
         totals, index = _recombined(totals, index, recent, vocabulary_size, settings.size)
@@ -43,6 +43,8 @@ def choose(
 def append(recent: Integers, parents: Integers, tokens: Integers) -> Integers:
     """Return the last tokens (b, m, L) of each new hypothesis."""
     if not recent.shape[-1]:
+        if recent.shape[:2] == parents.shape:
+            return recent
         return np.broadcast_to(recent[:, :1], (*parents.shape, 0))
     kept = recent[np.arange(len(parents))[:, None], parents]
     return np.concatenate([kept[..., 1:], tokens[..., None]], axis=-1)
