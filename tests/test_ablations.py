@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_model import write_tiny_model
+from tones import write_tones
 
 from asr.attention import Annotations
 from asr.audio.read import read
@@ -401,9 +402,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tones")
-    load("prepare", "tones").prepare(folder, utterances=24, seed=0)
-    return folder
+    return write_tones(tmp_path_factory.mktemp("tones"), utterances=24)
 
 
 def test_decoding_otherwise_keeps_the_weights_and_leaves_the_model_as_it_was(tones, tmp_path):
@@ -499,7 +498,7 @@ def test_a_model_of_few_hours_labels_the_rest(tones, tmp_path, monkeypatch, caps
     monkeypatch.setattr(hours, "REPORT", tmp_path / "report.txt")
     heard = []
 
-    def write_down(loaded, pieces, decoding):
+    def decode_all(loaded, pieces, decoding):
         """Return rising confidence for each piece; the first does not end."""
         heard.append(len(pieces))
         nothing = (), np.zeros((1, 1), np.float32)
@@ -509,7 +508,7 @@ def test_a_model_of_few_hours_labels_the_rest(tones, tmp_path, monkeypatch, caps
             for at, end in enumerate(ends)
         ]
 
-    monkeypatch.setattr(hours, "write_down", write_down)
+    monkeypatch.setattr(hours, "decode_all", decode_all)
     halves = train[:16], train[16:]
     for name, part in zip("ab", halves, strict=True):
         write_manifest(tones / f"{name}.jsonl", part)
@@ -583,7 +582,7 @@ def test_decoding_options_are_chosen_one_after_the_other(monkeypatch, capsys):
         wer = 10 + 8 * abs(options.lm_weight - 0.5) + 20 * abs(options.ctc_weight - 0.4)
         return 1.0, wer + (2 if texts == ["other"] else 0)
 
-    monkeypatch.setattr(decoding, "write_down", lambda loaded, pieces, options: [options])
+    monkeypatch.setattr(decoding, "decode_all", lambda loaded, pieces, options: [options])
     monkeypatch.setattr(decoding, "error_rates", rates)
     lists = [speech.Spoken(["one"], []), speech.Spoken(["other"], [])]
     trials = [("lm_weight", [0.25, 0.5]), ("ctc_weight", [0.3, 0.4, 0.9])]

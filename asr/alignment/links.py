@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from asr.results import WordWeights
 from asr.text.segmentation import WORD_START
 
-LEAST_SHARE: Final = 0.1  # smallest weight of a source word that `looks` lists
+LEAST_SHARE: Final = 0.1  # smallest weight of a source word that `source_words` lists
 
 
-class Look(NamedTuple):
+class SourceWord(NamedTuple):
     """A source word that a target word attends to: its index from 0, and its weight, 0 to 1."""
 
     word: int
@@ -67,14 +67,14 @@ def chain(sentences: Sequence[WordWeights]) -> WordWeights:
     return WordWeights((*source, last.source[-1]), (*target, last.target[-1]), weights)
 
 
-def looks(found: WordWeights) -> list[list[Look]]:
+def source_words(found: WordWeights) -> list[list[SourceWord]]:
     """Return for each target word the source words it attends to, in descending order of weight.
 
     End-of-sentence is left out as a target. Weights below `LEAST_SHARE` are left out.
     """
     return [
         [
-            Look(int(word), found.source[word], float(row[word]))
+            SourceWord(int(word), found.source[word], float(row[word]))
             for word in np.argsort(-row, kind="stable")
             if row[word] >= LEAST_SHARE
         ]

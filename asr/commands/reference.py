@@ -5,23 +5,26 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
 from asr.tables import About, Settings, about_of, fields, type_hints, type_name
 from asr.training.config import TASKS
 
-_HEADER = "| key | type | default | meaning |\n| --- | --- | --- | --- |"
+_WIDTH = 120  # characters of a line of Markdown
 
 
 def config_reference() -> str:
-    """Return the page of all keys of a training config: one table for each section, by task."""
+    """Return the page of all keys of a training config: one list for each section, by task."""
     parts = [
         "# Configuration",
-        "A training config is a TOML file; `task` sets which keys it has. Paths are relative to "
-        "the folder given by `--data` unless stated otherwise. Unknown keys, and keys that are "
-        "disabled by other keys, are refused; the error names the most similar valid key. "
-        "`asr train CONFIG RUN --set KEY=VALUE` sets single keys.",
+        _wrapped(
+            "A training config is a TOML file; `task` sets which keys it has. Paths are relative "
+            "to the folder given by `--data` unless stated otherwise. Unknown keys, and keys that "
+            "are disabled by other keys, are refused; the error names the most similar valid key. "
+            "`asr train CONFIG RUN --set KEY=VALUE` sets single keys."
+        ),
     ]
     for task, kind in TASKS.items():
         parts += [f'## task = "{task}"', _summary(kind), *_sections(kind, "")]
@@ -38,7 +41,7 @@ def command_reference() -> str:
         options = [each for each in options if each]
         parts += [f"## {name}", parser.description or ""]
         if options:
-            parts += ["\n".join(["| argument | meaning |", "| --- | --- |", *options])]
+            parts += ["\n".join(options)]
         _, _, examples = (parser.epilog or "").partition("examples:\n")
         if examples:
             lines = "\n".join(line.strip() for line in examples.splitlines())
@@ -56,7 +59,7 @@ def _sections(kind: type[Settings], where: str) -> Iterator[str]:
         if section is not None:
             inner.append((name, hint, section))
     if rows:
-        yield "\n".join([_HEADER, *rows])
+        yield "\n".join(rows)
     for name, hint, section in inner:
         brackets = "[[{}]]" if get_origin(hint) is tuple else "[{}]"
         yield f"### `{brackets.format(where + name)}`"
@@ -74,9 +77,9 @@ def _section_of(hint: Any) -> type[Settings] | None:
 def _row(kind: type[Settings], name: str, hint: Any) -> str:
     meaning = about_of(kind, name)
     default = fields(kind)[name].default
-    shown = "required" if default is dataclasses.MISSING else f"`{_toml(default)}`"
+    shown = "required" if default is dataclasses.MISSING else f"default `{_toml(default)}`"
     text = " ".join(filter(None, (meaning.help, _range(meaning))))
-    return f"| `{name}` | {type_name(hint)} | {shown} | {_cell(text)} |"
+    return _wrapped(f"- `{name}` ({type_name(hint)}, {shown}): {text}", indent="  ")
 
 
 def _range(meaning: About) -> str:
@@ -100,7 +103,7 @@ def _toml(value: object) -> str:
 
 
 def _summary(kind: type[Settings]) -> str:
-    return re.sub(r"\s*\n\s*", " ", (kind.__doc__ or "").strip())
+    return _wrapped(re.sub(r"\s*\n\s*", " ", (kind.__doc__ or "").strip()))
 
 
 def _commands(
@@ -115,15 +118,22 @@ def _commands(
 
 
 def _option(action: argparse.Action) -> str:
-    """Return the row of an argument; empty for the list of commands."""
+    """Return the list item of an argument; empty for the list of commands."""
     if isinstance(action, argparse._SubParsersAction):
         return ""
     metavar = str(action.metavar or action.dest.upper())
     takes = "" if action.nargs == 0 else f" {metavar}"
     shown = ", ".join(f"`{each}{takes}`" for each in action.option_strings) or f"`{metavar}`"
     text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
-    return f"| {shown} | {_cell(text)} |"
+    return _wrapped(f"- {shown}: {text}", indent="  ")
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _wrapped(text: str, indent: str = "") -> str:
+    """Wrap a paragraph, or an item of a list whose other lines have the indent."""
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

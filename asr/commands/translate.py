@@ -144,19 +144,19 @@ def _rendered(translation: Translation, kind: str) -> str:
 
 def _why(translation: Translation) -> str:
     """Return a table of the translated words with their largest attention weights."""
-    from asr.alignment.links import looks
+    from asr.alignment.links import source_words
     from asr.render.tables import text_table
 
     words = translation.words
     rows = [
         (word, ", ".join(f"{look.text} {look.share:.0%}" for look in attended))
-        for word, attended in zip(words.target[:-1], looks(words), strict=True)
+        for word, attended in zip(words.target[:-1], source_words(words), strict=True)
     ]
     return text_table(("word", "attention"), rows)
 
 
 def _record(translation: Translation) -> dict[str, Any]:
-    from asr.alignment.links import looks, pharaoh
+    from asr.alignment.links import pharaoh, source_words
 
     words = translation.words
     return {
@@ -171,6 +171,6 @@ def _record(translation: Translation) -> dict[str, Any]:
         "alignment": pharaoh(words),
         "looked_at": [
             [{"word": look.word, "share": round(look.share, 3)} for look in attended]
-            for attended in looks(words)
+            for attended in source_words(words)
         ],
     }

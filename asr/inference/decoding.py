@@ -43,9 +43,9 @@ def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOption
         return found
     encoded = encode(loaded, [pieces[index] for index in spoken], options.fastest)
     hypotheses = _search(loaded, encoded, options)
-    doubt = options.doubt if _words(loaded, options) is not None else -np.inf
+    noise_threshold = options.noise_threshold if _words(loaded, options) is not None else -np.inf
     for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
-        if not _is_noise(pieces[index], hypothesis, doubt):
+        if not _is_noise(pieces[index], hypothesis, noise_threshold):
             found[index] = segment(loaded, pieces[index], encoded, row, hypothesis)
     return found
 
@@ -60,8 +60,8 @@ def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float =
     encoded = encode(loaded, [piece], fastest)
     if len(tokens) > int(encoded.limits[0]):
         raise UserError(
-            f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio: nobody "
-            "speaks so fast; is it the text of another recording?"
+            f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio is more "
+            "than anybody speaks; is it the text of another recording?"
         )
     weights, log_probabilities = teacher_forced_weights(
         loaded.model.decoder, encoded.memory, tokens
@@ -115,7 +115,7 @@ def _mean_memory(loaded: LoadedModel, memory: Memory) -> Memory:
     return loaded.model.decoder.prepare(Annotations(values, mask))
 
 
-def _is_noise(piece: Piece, found: Hypothesis, doubt: float) -> bool:
+def _is_noise(piece: Piece, found: Hypothesis, noise_threshold: float) -> bool:
     """Return whether a text is slower than speech, and the decoder's score below a threshold."""
     slow = len(found.tokens) < SLOWEST_SPEECH * seconds_of_speech(piece)
-    return slow and found.log_probability < doubt * (len(found.tokens) + 1)
+    return slow and found.log_probability < noise_threshold * (len(found.tokens) + 1)

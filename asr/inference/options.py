@@ -59,7 +59,7 @@ class DecodingOptions(Settings):
         least=0,
         most=100,
     )
-    doubt: float = setting(
+    noise_threshold: float = setting(
         -0.6,
         "Confidence threshold for noise, in nats per token: a segment whose mean log-probability "
         "is lower and whose speaking rate is too low for speech gets no text. No effect without a "

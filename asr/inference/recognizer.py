@@ -29,9 +29,7 @@ LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is 
 WINDOW = 4  # batches whose recordings are read, and sorted by length, before any is decoded
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
-Progress: TypeAlias = Callable[
-    [float], object
-]  # told the seconds of audio done since the last call
+Progress: TypeAlias = Callable[[float], object]  # seconds of audio done since the last call
 
 
 class Failure(NamedTuple):

@@ -179,7 +179,7 @@ class AttentionSettings(Settings):
     )
     window_stride: int = setting(
         0,
-        "Every so many annotations, one stays allowed outside the window. 0: none.",
+        "One annotation in so many stays allowed outside the window. 0: none.",
         least=0,
         most=100_000,
     )

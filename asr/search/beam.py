@@ -53,6 +53,18 @@ class _Columns(NamedTuple):
     excess: Counts
 
 
+class _Lists(NamedTuple):
+    """The fields of `_Columns` as lists."""
+
+    ends: list[list[float]]
+    end_totals: list[list[float]]
+    tokens: list[list[int]]
+    parents: list[list[int]]
+    totals: list[list[float]]
+    log_probabilities: list[list[float]]
+    excess: list[list[int]]
+
+
 def beam_search(
     decoder: SearchDecoder[State],
     limits: Integers,
@@ -228,18 +240,6 @@ class _Search:
 def _reorders(count: int, parents: Integers) -> bool:
     """Return whether parents (b, m) may change the order or number of `count` hypotheses."""
     return count > 1 or parents.shape[1] > 1
-
-
-class _Lists(NamedTuple):
-    """The fields of `_Columns` as lists."""
-
-    ends: list[list[float]]
-    end_totals: list[list[float]]
-    tokens: list[list[int]]
-    parents: list[list[int]]
-    totals: list[list[float]]
-    log_probabilities: list[list[float]]
-    excess: list[list[int]]
 
 
 def _recorded(utterances: Sequence[int], weights: NDArray[np.float32], lists: _Lists) -> Step:

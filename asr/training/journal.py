@@ -59,7 +59,7 @@ class Journal:
             self._path.write_text("".join(kept), "utf-8")
 
 
-def tell(line: str) -> None:
+def log_line(line: str) -> None:
     """Print a line to stderr above the progress bar; only the first process prints."""
     if distributed.rank() == 0:
         tqdm.write(line, file=sys.stderr)

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from asr.errors import UserError
 from asr.training import distributed
 from asr.training.config import TrainingSettings
-from asr.training.journal import Journal, tell
+from asr.training.journal import Journal, log_line
 from asr.training.loading import prefetch
 from asr.training.state import (
     Progress,
@@ -102,7 +102,7 @@ def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Pr
     """
     checkpoint, damaged = read_checkpoint(folder / "checkpoints")
     for path in damaged:
-        tell(f"{path}: damaged, skipped")
+        log_line(f"{path}: damaged, skipped")
     model = task.model
     if checkpoint is None:
         task.begin()
@@ -111,7 +111,7 @@ def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Pr
     progress = Progress()
     if checkpoint is not None:
         progress = restore(checkpoint, model, optimizer, average)
-        tell(f"resuming at step {progress.step} (epoch {progress.epoch})")
+        log_line(f"resuming at step {progress.step} (epoch {progress.epoch})")
     journal = Journal(folder, progress.step)
     quiet = distributed.rank() > 0 or not sys.stderr.isatty()
     bar = tqdm(total=settings.steps, initial=progress.step, unit="step", disable=quiet)
@@ -265,7 +265,7 @@ class _Trainer:
         if found.picture is not None:
             self.journal.picture(step, found.picture)
         figures = "  ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
-        tell(f"step {step}  {figures}  {found.verdict}")
+        log_line(f"step {step}  {figures}  {found.verdict}")
         return found.figure
 
     def _keep_if_good(self, figure: float) -> None:
@@ -284,7 +284,7 @@ class _Trainer:
 
     def _count_bad_step(self) -> None:
         self.bad_steps += 1
-        tell(f"step {self.progress.step}: the gradient is not finite; step skipped")
+        log_line(f"step {self.progress.step}: the gradient is not finite; step skipped")
         if self.bad_steps >= MOST_BAD_STEPS:
             raise UserError(
                 f"the gradient was not finite for {MOST_BAD_STEPS} steps in a row; "

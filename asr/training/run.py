@@ -14,7 +14,7 @@ from asr.tables import to_table
 from asr.training.card import write_card
 from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
 from asr.training.distributed import rank, run_in_processes
-from asr.training.journal import tell, write_json
+from asr.training.journal import log_line, write_json
 from asr.training.loop import Task, model_folder, train
 from asr.training.state import Progress, average_weights
 
@@ -100,7 +100,7 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
         with torch.no_grad():
             average = task.validate(progress.step, folder).figure
         best = progress.best[0][0]
-        tell(f"average of {len(states)} models: {average:.2f}; best single model: {best:.2f}")
+        log_line(f"average of {len(states)} models: {average:.2f}; best single model: {best:.2f}")
         if average < best:
             return task.save(folder / "model")
     task.model.load_state_dict(states[0])

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from spoken import Spoken, error_rates, hear, write_down
+from spoken import Spoken, decode_all, error_rates, read_spoken
 
 from asr.corpora.manifest import read_manifest, select
 from asr.errors import exit_status
@@ -29,7 +29,7 @@ from asr.tables import from_table
 
 def read_list(manifest: Path, ids: Path, every: int) -> Spoken:
     """Read every `every`-th utterance of a list; raises UserError if that is not possible."""
-    return hear(select(read_manifest(manifest), ids)[::every])
+    return read_spoken(select(read_manifest(manifest), ids)[::every])
 
 
 def choose(
@@ -44,7 +44,7 @@ def choose(
     def mean_wer(tried: DecodingOptions) -> float:
         if tried not in known:
             rates = [
-                error_rates(each.texts, write_down(loaded, each.pieces, tried)) for each in lists
+                error_rates(each.texts, decode_all(loaded, each.pieces, tried)) for each in lists
             ]
             known[tried] = sum(wer for _, wer in rates) / len(rates)
             figures = "  ".join(f"{wer:.2f}/{cer:.2f}" for cer, wer in rates)

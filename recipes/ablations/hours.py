@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from runs import once, publish, train
-from spoken import Spoken, error_rates, hear, write_down
+from spoken import Spoken, decode_all, error_rates, read_spoken
 from summary import cell, draw, panels
 
 from asr.commands.output import replacing
@@ -40,7 +40,7 @@ from asr.inference.recognizer import SHIPPED
 from asr.models.folder import LANGUAGE_MODEL
 from asr.render.tables import markdown_table
 from asr.training.config import ManifestSettings, SpeechConfig, load_config
-from asr.training.journal import tell
+from asr.training.journal import log_line
 
 CONFIG = Path(__file__).with_name("hours.toml")
 REPORT = Path(__file__).parents[1] / "librispeech" / "dev-report.txt"
@@ -145,9 +145,9 @@ def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Ut
     """
     pairs = [(number, each) for number, corpus in enumerate(corpora) for each in corpus]
     if not file.exists():
-        tell(f"{file}: transcribing {len(pairs)} utterances")
-        spoken = hear([utterance for _, utterance in pairs])
-        segments = write_down(with_words(teacher), spoken.pieces, SEARCH)
+        log_line(f"{file}: transcribing {len(pairs)} utterances")
+        spoken = read_spoken([utterance for _, utterance in pairs])
+        segments = decode_all(with_words(teacher), spoken.pieces, SEARCH)
         found = [[getattr(each, name) for name in Label._fields] for each in segments]
         with replacing(file) as part:
             part.write_text(json.dumps(found), "utf-8")
@@ -166,7 +166,7 @@ def with_words(model: Path) -> LoadedModel:
 
 def read_report(data: Path, config: SpeechConfig, every: int) -> Spoken:
     """Read every `every`-th utterance of `REPORT`; raises UserError if it cannot be read."""
-    return hear(select(read_manifest(data / config.data.dev), REPORT)[::every])
+    return read_spoken(select(read_manifest(data / config.data.dev), REPORT)[::every])
 
 
 def chosen(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> Corpora:
@@ -218,7 +218,7 @@ def score(
     seconds = train(CONFIG, folder, data, overrides)
     loaded = with_words(folder / "model")
     greedy, searched = (
-        error_rates(report.texts, write_down(loaded, report.pieces, each))
+        error_rates(report.texts, decode_all(loaded, report.pieces, each))
         for each in (GREEDY, SEARCH)
     )
     return Scores(hours, *greedy, *searched, seconds)._asdict()

@@ -42,7 +42,7 @@ from asr.scoring.sequences import score
 from asr.search.greedy import greedy
 from asr.tables import to_table
 from asr.training.config import LossSettings, TrainingSettings
-from asr.training.journal import tell
+from asr.training.journal import log_line
 from asr.training.loop import Losses, Validation, train
 from asr.training.losses.sequences import sequence_loss, shift
 from asr.training.tasks.translation_data import Example, TextBatch
@@ -167,7 +167,7 @@ def run(folder: Path, toy: str, cut: str, seed: int, sizes: Sizes, steps: int) -
     """
     found = _records(folder / "metrics.jsonl")
     if not found or found[-1]["step"] < steps:
-        tell(f"{toy}, {cut}, seed {seed}")
+        log_line(f"{toy}, {cut}, seed {seed}")
         folder.mkdir(parents=True, exist_ok=True)
         settings = replace(TRAINING, steps=steps, validate_every=max(1, steps // 2))
         train(ToyTask(toy, cut, seed, sizes), settings, folder, seed)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from runs import once, publish, train, validations
-from spoken import PER_CENT, Spoken, error_rates, hear, write_down
+from spoken import PER_CENT, Spoken, decode_all, error_rates, read_spoken
 from summary import cell, draw, panels
 from torch import Tensor
 
@@ -119,7 +119,7 @@ def read_dev(data: Path, overrides: Sequence[str]) -> Spoken:
     """
     config = load_config(CONFIG, overrides)
     assert isinstance(config, SpeechConfig)
-    return hear(SpeechData(config, data, CONFIG.parent).dev)
+    return read_spoken(SpeechData(config, data, CONFIG.parent).dev)
 
 
 def training(folder: Path, data: Path, overrides: Sequence[str]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def changed(loaded: LoadedModel, changes: Changes) -> LoadedModel:
 
 def score(loaded: LoadedModel, dev: Spoken) -> Scores:
     """Transcribe the dev utterances greedily; measure the errors and the attention."""
-    segments = write_down(loaded, dev.pieces, GREEDY)
+    segments = decode_all(loaded, dev.pieces, GREEDY)
     entropies, outside = [torch.zeros(0)], [torch.zeros(0)]
     healths: list[health.Health] = []
     for piece, segment in zip(dev.pieces, segments, strict=True):

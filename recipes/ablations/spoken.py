@@ -25,13 +25,13 @@ class Spoken(NamedTuple):
     pieces: list[Piece]
 
 
-def hear(utterances: Sequence[Utterance]) -> Spoken:
+def read_spoken(utterances: Sequence[Utterance]) -> Spoken:
     """Read the audio of utterances; raises UserError if it cannot be read."""
     pieces = [whole(read(each.audio)) for each in utterances]
     return Spoken([each.text for each in utterances], pieces)
 
 
-def write_down(
+def decode_all(
     loaded: LoadedModel, pieces: Sequence[Piece], decoding: DecodingOptions
 ) -> list[Segment]:
     """Decode each piece with a model, in order."""

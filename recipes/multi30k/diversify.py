@@ -29,7 +29,7 @@ from asr.errors import UserError, exit_status
 from asr.inference.translator import Translator
 from asr.text.lines import read_lines
 from asr.training.config import TranslationConfig, load_config
-from asr.training.journal import tell
+from asr.training.journal import log_line
 from asr.training.run import run
 
 HERE = Path(__file__).parent
@@ -49,7 +49,7 @@ def translate(model: Path, texts: list[str], file: Path, beam: int, penalty: flo
     Raises UserError if the file has a different number of lines.
     """
     if not file.exists():
-        tell(f"{file}: translating {len(texts)} sentences")
+        log_line(f"{file}: translating {len(texts)} sentences")
         translator = Translator.load(model)
         found = translator.translate(texts, beam=beam, length_penalty=penalty, whole=True)
         _write(file, [each.text for each in found])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asr.alignment.links import Look, WordWeights, chain, looks, merge_words, pharaoh
+from asr.alignment.links import SourceWord, WordWeights, chain, merge_words, pharaoh, source_words
 
 SOURCE = ("▁I", "'m", "▁ho", "me", "<eos>")
 TARGET = ("▁Je", "▁suis", "▁chez", "▁m", "oi", ".", "<eos>")
@@ -40,7 +40,7 @@ def test_words_stay_as_they_are() -> None:
 def test_the_end_alone_is_a_word() -> None:
     found = merge_words(np.ones((1, 1), np.float32), ("<eos>",), ("<eos>",), subwords=True)
     assert found.source == found.target == ("<eos>",)
-    assert pharaoh(found) == "" and looks(found) == []
+    assert pharaoh(found) == "" and source_words(found) == []
 
 
 def test_links_are_source_first_and_leave_the_end_out() -> None:
@@ -51,10 +51,10 @@ def test_links_are_source_first_and_leave_the_end_out() -> None:
 
 
 def test_what_was_looked_at_is_named_from_the_most_down() -> None:
-    found = looks(merge_words(WEIGHTS, SOURCE, TARGET, subwords=True))
+    found = source_words(merge_words(WEIGHTS, SOURCE, TARGET, subwords=True))
     assert len(found) == 4
     assert [look[:2] for look in found[3]] == [(1, "home"), (2, "<eos>"), (0, "I'm")]
-    assert found[0][0] == Look(0, "I'm", pytest.approx(0.9))
+    assert found[0][0] == SourceWord(0, "I'm", pytest.approx(0.9))
 
 
 def test_sentences_in_a_row_look_at_their_own_source_alone_and_share_an_end() -> None:

@@ -137,19 +137,21 @@ def test_a_slow_text_that_the_decoder_doubts_is_left_out() -> None:
     piece = whole(read(sound, rate=SAMPLE_RATE))
     assert piece.speech.all()  # 2 s of speech: at least 8 characters
 
-    def is_noise(letters: int, mean: float, doubt: float = -0.6) -> bool:
+    def is_noise(letters: int, mean: float, noise_threshold: float = -0.6) -> bool:
         tokens = [3] * letters
         found = Hypothesis(tokens, mean * (letters + 1), np.empty(0), "eos", [])
-        return _is_noise(piece, found, doubt)
+        return _is_noise(piece, found, noise_threshold)
 
     assert is_noise(7, -0.7)
     assert not is_noise(8, -0.7)  # fast enough for speech
     assert not is_noise(7, -0.5)  # slow, but confident
-    assert not is_noise(7, -0.7, doubt=-np.inf)
+    assert not is_noise(7, -0.7, noise_threshold=-np.inf)
 
 
 def test_what_is_taken_for_noise_is_an_empty_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_is_noise", lambda piece, found, doubt: doubt > -np.inf)
+    monkeypatch.setattr(
+        decoding, "_is_noise", lambda piece, found, noise_threshold: noise_threshold > -np.inf
+    )
     model = asr.load()
     found = model.transcribe(FLAC)
     assert found.text == "" and {each.stop_reason for each in found.segments} == {"silence"}

@@ -1,6 +1,5 @@
 """Training on the frames of a frozen public encoder, and using what was trained."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 import torch
 from fake_encoder import fake_encoder
 from safetensors.torch import load_file
+from tones import write_tones
 
 from asr.audio.augment import add_feature_noise
 from asr.audio.read import read
@@ -36,13 +36,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory):
-    path = RECIPES / "tones" / "prepare.py"
-    spec = importlib.util.spec_from_file_location("tones", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    folder = tmp_path_factory.mktemp("tones")
-    module.prepare(folder, utterances=24, seed=0)
-    return folder
+    return write_tones(tmp_path_factory.mktemp("tones"), utterances=24)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Complete runs on tones: learning, exact resumption, and several processes."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 import soundfile
 import torch
 from safetensors.torch import load_file
+from tones import write_tones
 
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
@@ -35,18 +35,9 @@ TINY = [
 ]
 
 
-def load_preparation():
-    spec = importlib.util.spec_from_file_location("tones", RECIPES / "tones" / "prepare.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tones")
-    load_preparation().prepare(folder, utterances=60, seed=0)
-    return folder
+    return write_tones(tmp_path_factory.mktemp("tones"), utterances=60)
 
 
 def weights_of(run_folder, step):

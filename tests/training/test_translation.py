@@ -29,7 +29,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the messages of the task."""
     lines: list[str] = []
     for module in ("translation", "translation_data"):
-        monkeypatch.setattr(f"asr.training.tasks.{module}.tell", lines.append)
+        monkeypatch.setattr(f"asr.training.tasks.{module}.log_line", lines.append)
     return lines
 
 

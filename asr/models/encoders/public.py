@@ -81,7 +81,7 @@ ENCODERS: Mapping[str, Known] = MappingProxyType(
 
 
 def frame_count(samples: int) -> int:
-    """Return the number of frames of a recording of so many samples: ⌈samples / 640⌉."""
+    """Return the number of frames of a recording: ⌈samples / 640⌉."""
     return -(-samples // SAMPLES_PER_FRAME)
 
 

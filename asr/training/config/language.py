@@ -16,7 +16,7 @@ class LanguageDataSettings(Settings):
     train: tuple[str, ...] = field(
         metadata=about(
             "Files relative to the folder given by --data: lines of text, plain, .gz or .xz, or "
-            "manifests, of which the transcripts are used."
+            "manifests, whose transcripts are used."
         )
     )
     dev: str = field(metadata=about("Manifest whose transcripts are validated on."))

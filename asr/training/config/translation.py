@@ -99,7 +99,7 @@ class PairDataSettings(Settings):
         if not self.dev:
             yield Unread("dev_target", "without dev")
         if self.dev or self.dev_list:
-            yield Unread("dev_share", "where dev or dev_list says what to validate on")
+            yield Unread("dev_share", "with dev or dev_list")
         if not self.subwords:
             why = "with words (subwords = 0)"
             for name in ("subword_kind", "joint", "subword_dropout", "tokenised"):

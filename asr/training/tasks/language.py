@@ -23,7 +23,7 @@ from asr.runtime.device import choose_device, products
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 from asr.training.config import LanguageConfig, LanguageDataSettings
-from asr.training.journal import tell
+from asr.training.journal import log_line
 from asr.training.loop import Losses, Validation
 
 VALIDATION_TEXTS = 64  # scored at once
@@ -61,7 +61,7 @@ class LanguageTask:
             utterances = select(utterances, config_folder / config.data.dev_ids)
         texts = sorted((self.vocabulary.encode(each.text) for each in utterances), key=len)
         self.dev = [text for text in texts if text]
-        tell(
+        log_line(
             f"{len(self.stream)} words to train on, {sum(map(len, self.dev))} to validate with; "
             f"{len(self.vocabulary)} symbols"
         )

@@ -31,7 +31,7 @@ from asr.errors import UserError
 from asr.models.speech import SpeechModel, Waveforms
 from asr.text.vocabulary import Vocabulary
 from asr.training.config import SpeechConfig
-from asr.training.journal import tell
+from asr.training.journal import log_line
 from asr.training.loading import AudioStore
 
 STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
@@ -161,9 +161,9 @@ class SpeechData:
             shares.append(_Share(len(examples), len(noise), times, math.inf))
             examples += [_example(each, self.vocabulary) for each in noise]
         if too_long:
-            tell(f"{too_long} utterances above {self.config.data.longest} s are left out")
+            log_line(f"{too_long} utterances above {self.config.data.longest} s are left out")
         hours = sum(each.duration for each in examples) / 3600
-        tell(f"{len(examples)} utterances to train on, {hours:.2f} h")
+        log_line(f"{len(examples)} utterances to train on, {hours:.2f} h")
         return examples, shares
 
     def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:

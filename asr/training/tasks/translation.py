@@ -23,7 +23,7 @@ from asr.search.hypothesis import Hypothesis
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, of_both_sides
 from asr.training.config import TranslationConfig
-from asr.training.journal import tell
+from asr.training.journal import log_line
 from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
@@ -159,7 +159,7 @@ class TranslationTask:
             seen = "yes" if pair in trained_on else "no"
             rows.append((pair.source, text, pair.target, figures[-1], seen))
         header = ("phrase", "translation", "wanted", f"BLEU-{PHRASE_ORDER}", "trained on")
-        tell(f"step {step}\n{text_table(header, rows)}")
+        log_line(f"step {step}\n{text_table(header, rows)}")
         return figures
 
     def _draw(self, step: int, folder: Path, text: str, hypothesis: Hypothesis) -> Path:

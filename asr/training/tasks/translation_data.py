@@ -30,7 +30,7 @@ from asr.corpora.variants import exchange, join, rename, spoken
 from asr.errors import UserError
 from asr.text.vocabulary import EOS, Vocabulary
 from asr.training.config import PairDataSettings, TranslationConfig
-from asr.training.journal import tell
+from asr.training.journal import log_line
 
 
 class TextBatch(NamedTuple):
@@ -101,7 +101,7 @@ class TranslationData:
             Example(self.encode_source(pair.source), self.target.encode(pair.target))
             for pair in self.pairs
         ]
-        tell(
+        log_line(
             f"{len(self.pairs)} pairs to train on, {len(self.dev)} sentences to validate with; "
             f"{len(self.source)} and {len(self.target)} symbols"
         )
@@ -212,7 +212,9 @@ class TranslationData:
         pairs = [self.prepare(pair) for pair in read]
         kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= most]
         if len(kept) < len(pairs):
-            tell(f"{path}: {len(pairs) - len(kept)} pairs of more than {most} words are left out")
+            log_line(
+                f"{path}: {len(pairs) - len(kept)} pairs of more than {most} words are left out"
+            )
         return kept
 
 
