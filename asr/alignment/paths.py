@@ -91,22 +91,21 @@ def _best_states(scores: Doubles, tokens: Sequence[int]) -> NDArray[np.int64]:
     labels[1::2] = tokens
     may_skip = np.zeros(len(labels), dtype=bool)  # reachable from two states before
     may_skip[3::2] = labels[3::2] != labels[1:-2:2]
-    emitted = scores[:, labels]  # (T', S)
-    best = np.full(len(labels), -np.inf)
-    best[:2] = emitted[0, :2]
-    advances = np.zeros(emitted.shape, dtype=np.int8)  # states since the frame before, 0 to 2
-    candidates = np.full((3, len(labels)), -np.inf)
-    for frame in range(1, len(scores)):
-        candidates[0] = best
-        candidates[1, 1:] = best[:-1]
-        candidates[2, 2:] = np.where(may_skip[2:], best[:-2], -np.inf)
-        advances[frame] = candidates.argmax(0)
-        best = candidates.max(0) + emitted[frame]
-    state = len(labels) - 1 - int(best[-2] > best[-1])
-    if not np.isfinite(best[state]):
+    skip = np.where(may_skip[2:], 0.0, -np.inf)
+    best = scores[:, labels]  # (T', S) of the emission, becomes the best sum of a path ending here
+    best[0, 2:] = -np.inf
+    for before, here in pairwise(best):
+        reached = before.copy()
+        np.maximum(reached[1:], before[:-1], out=reached[1:])
+        np.maximum(reached[2:], before[:-2] + skip, out=reached[2:])
+        here += reached
+    state = len(labels) - 1 - int(best[-1, -2] > best[-1, -1])
+    if not np.isfinite(best[-1, state]):
         raise UserError("the CTC log-probabilities allow no path for this text")
     states = np.empty(len(scores), dtype=np.int64)
-    for frame in range(len(scores) - 1, -1, -1):
+    states[-1] = state
+    for frame in range(len(scores) - 2, -1, -1):
+        sources = best[frame, max(0, state - 1 - may_skip[state]) : state + 1]
+        state -= int(sources[::-1].argmax())  # of equal ones the nearest state
         states[frame] = state
-        state -= int(advances[frame, state])
     return states

@@ -150,7 +150,7 @@ def load_public(name: str, path: Path | None = None) -> PublicEncoder:
         from faster_whisper.feature_extractor import FeatureExtractor
     except ImportError as error:
         raise UserError(_not_installed(name)) from error
-    folder = _find(name) if path is None else path
+    folder = find_weights(name) if path is None else path
     digest = _checked(folder / WEIGHTS, name)
     model = ctranslate2.models.Whisper(
         str(folder), device="cpu", compute_type="int8", intra_threads=1, inter_threads=1
@@ -200,8 +200,8 @@ def _checked(weights: Path, name: str) -> str:
     return digest
 
 
-def _find(name: str) -> Path:
-    """Return a folder with the weights.
+def find_weights(name: str) -> Path:
+    """Return a folder with the weights of an encoder in `ENCODERS`, unchecked.
 
     Raises:
         UserError: there are none, and they cannot be downloaded.
