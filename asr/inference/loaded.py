@@ -13,9 +13,9 @@ from asr.errors import UserError
 from asr.inference.options import DecodingOptions
 from asr.lm.lookahead import WordModel
 from asr.models.build import build_window
-from asr.models.folder import load_weights, read_folder
+from asr.models.folder import read_folder
 from asr.models.settings import SpeechSettings
-from asr.models.speech import SpeechModel, build_speech_model
+from asr.models.speech import SpeechModel, load_speech_model
 from asr.runtime.boundary import BoundaryRefiner
 from asr.runtime.device import choose_device
 from asr.tables import from_table
@@ -50,11 +50,7 @@ class LoadedModel:
             raise UserError(f"{folder.path}: a speech model without its vocabulary.json")
         settings = from_table(SpeechSettings, folder.model)
         vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
-        try:
-            model = build_speech_model(settings, len(vocabulary)).eval().requires_grad_(False)
-        except (ValueError, RuntimeError) as error:
-            raise UserError(f"{folder.path}: no model can have these sizes: {error}") from error
-        load_weights(model, folder.path)
+        model = load_speech_model(folder, len(vocabulary))
         return cls(
             model.to(choose_device(device)),
             vocabulary,

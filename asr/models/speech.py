@@ -14,6 +14,8 @@ from asr.attention.build import with_window
 from asr.attention.contract import Annotations, Memory
 from asr.attention.masks import Window, pool_mask, restrict
 from asr.audio.features import SECONDS_PER_FRAME, Features, LogMel, Normalizer
+from asr.errors import UserError
+from asr.model_folder import ModelFolder
 from asr.models.build import build_decoder
 from asr.models.ctc import CTCHead
 from asr.models.decoder import Decoder
@@ -24,7 +26,9 @@ from asr.models.encoders.acoustic import (
     FrontEnd,
 )
 from asr.models.encoders.frozen import FrozenFeatures
+from asr.models.folder import load_weights
 from asr.models.settings import SpeechSettings
+from asr.tables import from_table
 
 FeatureChange = Callable[[Tensor, Tensor], Tensor]  # features (B, F, size), frames (B,) → features
 
@@ -169,6 +173,21 @@ def build_speech_model(settings: SpeechSettings, vocabulary_size: int) -> Speech
         ctc = CTCHead(encoder.size, vocabulary_size, settings.ctc.subframes)
     decoder = build_decoder(settings.attention, settings.decoder, encoder.size, vocabulary_size)
     return SpeechModel(features, normalizer, encoder, ctc, decoder, settings.attention.silence_mask)
+
+
+def load_speech_model(folder: ModelFolder, vocabulary_size: int) -> SpeechModel:
+    """Load the model of a folder, in float32 and eval mode, its parameters fixed.
+
+    Raises:
+        UserError: the weights are missing, damaged or of other sizes, or the settings impossible.
+    """
+    settings = from_table(SpeechSettings, folder.model)
+    try:
+        model = build_speech_model(settings, vocabulary_size).eval().requires_grad_(False)
+    except (ValueError, RuntimeError) as error:
+        raise UserError(f"{folder.path}: no model can have these sizes: {error}") from error
+    load_weights(model, folder.path)
+    return model
 
 
 def _front_end(settings: SpeechSettings) -> tuple[Features, Normalizer, FrontEnd]:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from asr.errors import UserError
 from asr.models.encoders import public
+from asr.models.encoders.cache import content_key
 from asr.models.encoders.public import (
     ENCODERS,
-    FrameCache,
     PublicEncoder,
-    content_key,
+    frame_cache,
     frame_count,
     load_public,
 )
@@ -110,9 +110,9 @@ def test_samples_of_two_dimensions_are_refused():
 @pytest.mark.parametrize("count", [0, 5, 3 * FRAME + 1])
 def test_frames_are_equal_bit_by_bit_whether_they_were_kept_or_not(tmp_path, count):
     samples = noise(count)
-    never = FrameCache(None, encoder())(samples)
+    never = frame_cache(None, encoder())(samples)
     toy = encoder()
-    made, read = (FrameCache(tmp_path, toy)(samples) for _ in range(2))
+    made, read = (frame_cache(tmp_path, toy)(samples) for _ in range(2))
     assert len(toy.encode.lengths) == (1 if count else 0)  # once: the second time it was read
     assert never.dtype == made.dtype == read.dtype == np.float32
     assert never.tobytes() == made.tobytes() == read.tobytes()
@@ -122,7 +122,7 @@ def test_frames_are_equal_bit_by_bit_whether_they_were_kept_or_not(tmp_path, cou
 
 def test_frames_lie_in_a_file_named_by_encoder_and_content(tmp_path):
     samples = noise(FRAME)
-    FrameCache(tmp_path, encoder())(samples)
+    frame_cache(tmp_path, encoder())(samples)
     key = content_key(samples)
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     assert file == tmp_path / "toy-abababababab" / key[:2] / f"{key}.npy"
@@ -133,7 +133,7 @@ def test_frames_lie_in_a_file_named_by_encoder_and_content(tmp_path):
 def test_a_damaged_file_is_made_again(tmp_path, damage):
     samples = noise(4 * FRAME)
     toy = encoder()
-    cache = FrameCache(tmp_path, toy)
+    cache = frame_cache(tmp_path, toy)
     wanted = cache(samples)
     (file,) = tmp_path.rglob("*.npy")
     sound = file.read_bytes()
@@ -159,7 +159,7 @@ def test_an_interrupted_write_leaves_no_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        FrameCache(tmp_path, encoder())(noise(FRAME))
+        frame_cache(tmp_path, encoder())(noise(FRAME))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -169,8 +169,8 @@ def test_samples_that_are_equal_in_16_bits_have_the_same_frames(tmp_path):
     other = samples + np.float32(1 / 32768)
     assert content_key(samples) == content_key(nearly) != content_key(other)
     for folder in (tmp_path, None):
-        first = FrameCache(folder, encoder())(nearly)
-        np.testing.assert_array_equal(first, FrameCache(folder, encoder())(samples))
+        first = frame_cache(folder, encoder())(nearly)
+        np.testing.assert_array_equal(first, frame_cache(folder, encoder())(samples))
 
 
 def test_samples_beyond_the_range_are_clipped_not_wrapped():

@@ -7,7 +7,7 @@ from fake_encoder import fake_encoder
 from asr.attention.masks import Window
 from asr.errors import UserError
 from asr.models.encoders import frozen
-from asr.models.encoders.public import FrameCache, PublicEncoder, frame_count
+from asr.models.encoders.public import PublicEncoder, frame_cache, frame_count
 from asr.models.settings import (
     AcousticSettings,
     CTCSettings,
@@ -129,7 +129,7 @@ def test_frames_of_a_frozen_encoder_are_those_of_the_encoder(monkeypatch):
     found, frames = features(batch.samples, batch.lengths)
     assert frames.tolist() == [frame_count(length) for length in LENGTHS]
     assert found.shape == (3, max(frames), 512)
-    wanted = FrameCache(None, fake_encoder("whisper-base"))(batch.samples[1, :9001].numpy())
+    wanted = frame_cache(None, fake_encoder("whisper-base"))(batch.samples[1, :9001].numpy())
     assert torch.equal(found[1, : frames[1]], torch.from_numpy(wanted))
     assert not found[1, frames[1] :].any()
     with pytest.raises(ValueError, match="no vocal tract factors"):

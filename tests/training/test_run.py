@@ -8,6 +8,7 @@ import pytest
 import soundfile
 import torch
 from safetensors.torch import load_file
+from tiny_model import write_tiny_model
 from tones import write_tones
 
 from asr.corpora.manifest import read_manifest
@@ -334,16 +335,19 @@ def test_every_librispeech_recipe_trains_when_made_small(recipe, tones, tmp_path
         "batches.size=12.0",
         "training.processes=1",
         "training.start_from=",
+        "teacher.cache=",
     ]
-    late = [
-        "augment.after_step=0",
-        "loss.scheduled_sampling_from=1",
-    ]  # everything that starts later
+    config = load_config(recipe)
+    if config.teacher.model:
+        small.append(f"teacher.model={write_tiny_model(tmp_path / 'teacher')}")
+    late = ["augment.after_step=0"]  # everything that starts later
+    if config.loss.scheduled_sampling:
+        late.append("loss.scheduled_sampling_from=1")
     sizes = [f"model.{part}.state_size=8" for part in ("encoder", "decoder")]
     plan = [*small, *late, *sizes, "training.steps=2", "training.validate_every=2"]
-    model = run(recipe, tmp_path, tones, plan)
+    model = run(recipe, tmp_path / "run", tones, plan)
     assert (model / "model.safetensors").is_file()
-    assert [each["step"] for each in records(tmp_path, "dev")] == [2]
+    assert [each["step"] for each in records(tmp_path / "run", "dev")] == [2]
 
 
 def test_the_language_recipe_trains_when_made_small(tones, tmp_path):

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from asr.errors import UserError
+from asr.models.encoders.cache import ContentCache
 from asr.models.encoders.public import (
     ENCODERS,
     SECONDS_PER_FRAME,
-    FrameCache,
+    frame_cache,
     frame_count,
     load_public,
 )
@@ -40,7 +41,7 @@ class FrozenFeatures(nn.Module):
             )
         self.name = name
         self.size = ENCODERS[name].size
-        self._cache: FrameCache | None = None
+        self._cache: ContentCache | None = None
 
     def load(self, cache: Path | None = None) -> None:
         """Load the encoder; cache: a folder in which frames are kept on disk.
@@ -48,7 +49,7 @@ class FrozenFeatures(nn.Module):
         Raises:
             UserError: the encoder or its engine is not installed, or its weights differ.
         """
-        self._cache = FrameCache(cache, load_public(self.name))
+        self._cache = frame_cache(cache, load_public(self.name))
 
     def forward(
         self, samples: Tensor, lengths: Tensor, warps: Tensor | None = None

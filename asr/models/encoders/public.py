@@ -9,30 +9,27 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple
-from uuid import uuid4
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asr.errors import UserError
+from asr.models.encoders.cache import ContentCache, Samples, replacing
 
-Samples = NDArray[np.float32]  # (S,) at 16 kHz
 Frames = NDArray[np.float32]  # (T, size)
 
 SAMPLES_PER_FRAME = 640  # 40 ms at 16 kHz: two of the encoder's frames, four mel frames
 SECONDS_PER_FRAME = 0.04
 SILENT_FRAMES = 5  # 0.2 s of silence after the last frame, so that a last word is not cut off
 LONGEST_PART = 725  # frames, 29 s; the encoder takes at most 30 s, silence included
-INT16_SCALE = 32768
 
 WEIGHTS = "model.bin"
 MODEL_FILES = (WEIGHTS, WEIGHTS + ".part*", "config.json", "vocabulary.*", "tokenizer.json")
@@ -259,76 +256,14 @@ def _joined(files: list[Path], folder: Path) -> Path:
         size = sum(source.stat().st_size for source in sources)
         if path.is_file() and path.stat().st_size == size:
             continue
-        with _replacing(path) as out:
+        with replacing(path) as out:
             for source in sources:
                 with source.open("rb") as part:
                     shutil.copyfileobj(part, out, 1 << 20)
     return folder
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a new file that replaces `path` at the end; several processes may do so at once."""
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")
-    try:
-        with unfinished.open("xb") as file:
-            yield file
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _in_16_bits(samples: Samples) -> NDArray[np.int16]:
-    """Round samples (S,) to 16 bits; those beyond ±1 are clipped."""
-    rounded = np.rint(samples * np.float32(INT16_SCALE))
-    whole: NDArray[np.int16] = np.clip(rounded, -INT16_SCALE, INT16_SCALE - 1).astype("<i2")
-    return whole
-
-
-def content_key(samples: Samples) -> str:
-    """Return the sha256 of samples (S,) rounded to 16 bits, in hexadecimal digits."""
-    return hashlib.sha256(_in_16_bits(samples).tobytes()).hexdigest()
-
-
-class FrameCache:
-    """Frames of an encoder, kept in files that are named by the content of the samples.
-
-    Samples are rounded to 16 bits before they are encoded, and frames to 16-bit floats after it,
-    with a folder or without: what comes back is equal bit by bit whether it was kept or not.
-    Threads and processes may share a folder.
-    """
-
-    def __init__(self, folder: Path | None, encoder: PublicEncoder) -> None:
-        """Make the cache.
-
-        folder: below it are `<name>-<digest>/<xx>/<key>.npy`; None keeps nothing.
-        """
-        self.encoder = encoder
-        self.folder = folder and folder / f"{encoder.name}-{encoder.digest[:12]}"
-
-    def __call__(self, samples: Samples) -> Frames:
-        """Return the frames (T, size) float32 of samples (S,); a damaged file is made again."""
-        if self.folder is None:
-            return self._encode(samples).astype(np.float32)
-        key = content_key(samples)
-        path = self.folder / key[:2] / f"{key}.npy"
-        frames = self._read(path, frame_count(len(samples)))
-        if frames is None:
-            frames = self._encode(samples)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _replacing(path) as file:
-                np.save(file, frames)
-        return frames.astype(np.float32)
-
-    def _encode(self, samples: Samples) -> NDArray[np.float16]:
-        rounded = _in_16_bits(samples).astype(np.float32) / np.float32(INT16_SCALE)
-        return self.encoder(rounded).astype(np.float16)
-
-    def _read(self, path: Path, count: int) -> NDArray[np.float16] | None:
-        """Read frames (count, size); None where there are none, or not such."""
-        try:
-            frames: NDArray[np.float16] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            return None
-        fits = frames.dtype == np.float16 and frames.shape == (count, self.encoder.size)
-        return frames if fits else None
+def frame_cache(folder: Path | None, encoder: PublicEncoder) -> ContentCache:
+    """Return the cache of an encoder's frames, kept in `<name>-<digest>` below a folder."""
+    place = folder and folder / f"{encoder.name}-{encoder.digest[:12]}"
+    return ContentCache(place, encoder, encoder.size, frame_count)

@@ -10,6 +10,7 @@ from asr.training.config.speech import (
     SpeechConfig,
     SpeechDataSettings,
     SpeechLossSettings,
+    TeacherSettings,
 )
 from asr.training.config.translation import (
     PairDataSettings,
@@ -31,6 +32,7 @@ __all__ = [
     "SpeechConfig",
     "SpeechDataSettings",
     "SpeechLossSettings",
+    "TeacherSettings",
     "TrainingSettings",
     "TranslationBatchSettings",
     "TranslationConfig",

@@ -171,6 +171,34 @@ class SpeechLossSettings(LossSettings):
 
 
 @dataclass(frozen=True)
+class TeacherSettings(Settings):
+    """A trained model whose CTC distributions are learnt (distillation); needed in training only.
+
+    It gets each recording after the change of speed and before all other augmentation.
+    """
+
+    model: str = setting(
+        "", "Model folder, or name of a model of the package, such as english-plus. Empty: none."
+    )
+    share: float = share(
+        0.7,
+        "Share of the divergence from the teacher in the loss of the CTC head; the rest is CTC. "
+        "At 1, CTC uses no transcripts.",
+    )
+    cache: str = setting(
+        "",
+        "Folder in which its distributions are cached, by the content of the audio: 5 MB an hour. "
+        "Empty: they are computed in every epoch.",
+    )
+
+    def unread(self) -> Iterator[Unread]:
+        """See `Settings.unread`."""
+        if not self.model:
+            for name in ("share", "cache"):
+                yield Unread(name, "without a teacher (model is empty)")
+
+
+@dataclass(frozen=True)
 class SpeechConfig(Settings):
     """A speech recogniser."""
 
@@ -181,6 +209,7 @@ class SpeechConfig(Settings):
     batches: SpeechBatchSettings = field(default_factory=SpeechBatchSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     loss: SpeechLossSettings = field(default_factory=SpeechLossSettings)
+    teacher: TeacherSettings = field(default_factory=TeacherSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
@@ -195,6 +224,11 @@ class SpeechConfig(Settings):
             raise UserError(
                 f"loss.ctc = {self.loss.ctc} is not read without a CTC head "
                 "(model.ctc.subframes = 0); the nearest key that is read: loss.label_smoothing"
+            )
+        if self.teacher.model and not (self.model.ctc.subframes and self.loss.ctc):
+            raise UserError(
+                f'teacher.model = "{self.teacher.model}" is not read without a CTC head and its '
+                "loss; the nearest keys that are read: model.ctc.subframes and loss.ctc"
             )
         self._check_frozen()
         if self.augment.noise_share and not self.data.noise:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import PADDING, decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
+from asr.training.teacher import distillation_loss
 
 WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
 
@@ -63,8 +65,26 @@ class SpeechTask:
         if isinstance(self.model.features, FrozenFeatures):
             cache = config.data.frame_cache
             self.model.features.load(Path(cache) if cache else None)
+        self._check_teacher()
         start = config.training.start_from
         self.start = read_folder(Path(start), "speech") if start else None
+
+    def _check_teacher(self) -> None:
+        """Refuse a teacher whose frames are not those of the CTC head.
+
+        Raises:
+            UserError: the lengths of the frames.
+        """
+        teacher, ctc = self.data.teacher, self.model.ctc
+        if teacher is None or ctc is None:
+            return
+        own = self.model.seconds_per_annotation / ctc.subframes
+        if not math.isclose(own, teacher.seconds_per_frame):
+            raise UserError(
+                f"{self.config.teacher.model} has a CTC frame every "
+                f"{1000 * teacher.seconds_per_frame:g} ms, this model every {1000 * own:g} ms; "
+                "change model.ctc.subframes or model.encoder.layers_before_reduction"
+            )
 
     def begin(self) -> None:
         """Prepare a new run: take the weights of `training.start_from`, or fit the normaliser.
@@ -108,12 +128,24 @@ class SpeechTask:
                 parts["risk"] = errors / int((expected != PADDING).sum())
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
             if encoded.ctc_log_probs is not None and settings.ctc:
-                parts["ctc"] = ctc_loss(
-                    encoded.ctc_log_probs, encoded.ctc_lengths, batch.tokens, batch.token_lengths
-                )
-                total = (1 - settings.ctc) * total + settings.ctc * parts["ctc"]
+                loss = self._ctc_loss(encoded.ctc_log_probs, encoded.ctc_lengths, batch, parts)
+                total = (1 - settings.ctc) * total + settings.ctc * loss
         parts["loss"] = total
         return Losses(total, parts, amount)
+
+    def _ctc_loss(
+        self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch, parts: dict[str, Tensor]
+    ) -> Tensor:
+        """Return the loss of the CTC head, and put its parts into `parts`."""
+        share = self.config.teacher.share if batch.targets else 0.0
+        total = log_probs.new_zeros(())
+        if share < 1:
+            parts["ctc"] = ctc_loss(log_probs, lengths, batch.tokens, batch.token_lengths)
+            total = total + (1 - share) * parts["ctc"]
+        if batch.targets:
+            parts["teacher"] = distillation_loss(log_probs, lengths, *batch.targets)
+            total = total + share * parts["teacher"]
+        return total
 
     def _limits(self, batch: SpeechBatch) -> NDArray[np.int64]:
         """Return the length limit of each utterance, in characters."""

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from asr.audio import augment
 from asr.audio.features import Normalizer
@@ -33,21 +34,34 @@ from asr.text.vocabulary import Vocabulary
 from asr.training.config import SpeechConfig
 from asr.training.journal import log_line
 from asr.training.loading import AudioStore
+from asr.training.teacher import Teacher
 
 STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
 VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
 
 
+class Targets(NamedTuple):
+    """CTC log-probabilities of a teacher: values (B, T', V), lengths (B,)."""
+
+    values: Tensor
+    lengths: Tensor
+
+    def to(self, device: torch.device) -> Targets:
+        """Move the tensors to a device."""
+        return Targets(*(each.to(device, non_blocking=True) for each in self))
+
+
 class SpeechBatch(NamedTuple):
     """Recordings and their texts: tokens (B, U), token_lengths (B,).
 
-    seed: of the random numbers that are drawn on the device.
+    seed: of the random numbers that are drawn on the device. targets: None without a teacher.
     """
 
     waveforms: Waveforms
     tokens: Tensor
     token_lengths: Tensor
     seed: int
+    targets: Targets | None = None
 
     def to(self, device: torch.device) -> SpeechBatch:
         """Move the tensors to a device (see `Waveforms.to`)."""
@@ -55,6 +69,7 @@ class SpeechBatch(NamedTuple):
             waveforms=self.waveforms.to(device),
             tokens=self.tokens.to(device, non_blocking=True),
             token_lengths=self.token_lengths.to(device, non_blocking=True),
+            targets=self.targets and self.targets.to(device),
         )
 
 
@@ -97,7 +112,15 @@ class SpeechData:
                 f"data.noise = {config.data.noise!r} lists none (lines with the label {ROOM!r})"
             )
         self.dev = self._read_dev(data, config_folder)
+        self.teacher = self._load_teacher()
         self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
+
+    def _load_teacher(self) -> Teacher | None:
+        settings = self.config.teacher
+        if not settings.model:
+            return None
+        cache = Path(settings.cache) if settings.cache else None
+        return Teacher(Path(settings.model), self.vocabulary, cache)
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch."""
@@ -122,9 +145,18 @@ class SpeechData:
     def make(self, epoch: int, position: int, indices: list[int]) -> SpeechBatch:
         """Read, augment and pad the utterances of one batch."""
         random = np.random.default_rng((self.config.seed, epoch, position))
-        waveforms = [self._augmented(self.examples[index], random) for index in indices]
+        waveforms, targets = [], []
+        for index in indices:
+            samples = self._read(self.examples[index], random)
+            if self.teacher is not None:
+                targets.append(torch.from_numpy(self.teacher(samples)))
+            waveforms.append(self._augmented(samples, self.examples[index], random))
         tokens = [self.examples[index].tokens for index in indices]
         batch = self._collate(waveforms, tokens, seed=int(random.integers(2**62)))
+        if targets:
+            lengths = torch.tensor([len(each) for each in targets])
+            padded = pad_sequence(targets, batch_first=True)
+            batch = batch._replace(targets=Targets(padded, lengths))
         shortest, longest = self.config.augment.tract_lengths
         if shortest == longest == 1:
             return batch
@@ -192,11 +224,16 @@ class SpeechData:
         fitted = Normalizer.fit(measured(), model.features.size, normalizer.per_utterance_mean)
         normalizer.load_state_dict(fitted.state_dict())
 
-    def _augmented(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
-        """Read an utterance and augment it: speed, room, noise, level, telephone."""
+    def _read(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
+        """Read an utterance at a random speed."""
+        factor = float(random.choice(self.config.augment.speeds))
+        return augment.speed(self.store[example.audio], factor)
+
+    def _augmented(
+        self, samples: NDArray[np.float32], example: _Example, random: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Augment without a change of times: room, noise, level, telephone."""
         settings = self.config.augment
-        samples = self.store[example.audio]
-        samples = augment.speed(samples, float(random.choice(settings.speeds)))
         if settings.room_share and random.random() < settings.room_share:
             room = self.store[self.rooms[int(random.integers(len(self.rooms)))]]
             samples = augment.reverberate(samples, room)

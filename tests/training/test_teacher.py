@@ -1,0 +1,176 @@
+"""Distillation: CTC distributions of a trained model as targets for another."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_model import write_tiny_model
+from tones import write_tones
+from torch.nn import functional
+
+from asr.audio.augment import speed
+from asr.audio.read import read
+from asr.errors import UserError
+from asr.inference.loaded import LoadedModel
+from asr.models.speech import Waveforms
+from asr.text.vocabulary import Vocabulary
+from asr.training.config import load_config
+from asr.training.run import run
+from asr.training.tasks.speech import SpeechTask
+from asr.training.teacher import Teacher, distillation_loss
+
+CONFIG = Path(__file__).parents[2] / "recipes" / "tones" / "tones.toml"
+VOCABULARY = Vocabulary.characters()
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory):
+    return write_tones(tmp_path_factory.mktemp("tones"), utterances=12)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def log_probs(*shape, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.log_softmax(torch.randn(*shape, generator=generator), -1)
+
+
+# The loss
+
+
+def test_the_loss_is_the_divergence_per_frame_of_each_utterance():
+    found, wanted = log_probs(2, 6, 5, seed=1), log_probs(2, 6, 5, seed=2)
+    loss = distillation_loss(found, torch.tensor([6, 4]), wanted, torch.tensor([6, 4]))
+    each = [
+        functional.kl_div(found[row, :count], wanted[row, :count], reduction="sum", log_target=True)
+        for row, count in ((0, 6), (1, 4))
+    ]
+    assert loss.item() == pytest.approx(sum(each).item() / 10, rel=1e-5)
+    same = distillation_loss(found, torch.tensor([6, 4]), found, torch.tensor([6, 4]))
+    assert same.item() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("own", "taught"), [([4, 2], [5, 3]), ([5, 3], [4, 2])])
+def test_frames_that_only_one_of_the_two_has_do_not_count(own, taught):
+    found, wanted = log_probs(2, 6, 5, seed=1).requires_grad_(), log_probs(2, 7, 5, seed=2)
+    loss = distillation_loss(found, torch.tensor(own), wanted, torch.tensor(taught))
+    (gradient,) = torch.autograd.grad(loss, found)
+    assert (gradient.abs().sum(-1) > 0).sum(1).tolist() == [4, 2]
+
+
+def test_no_common_frames_give_no_loss():
+    none = torch.tensor([0])
+    loss = distillation_loss(log_probs(1, 2, 5, seed=1), none, log_probs(1, 2, 5, seed=2), none)
+    assert loss.item() == 0
+
+
+# The teacher
+
+
+def test_its_distributions_are_those_of_the_model(tiny, tones):
+    samples = read(next((tones / "train").glob("*.flac"))).samples
+    model = LoadedModel.load(tiny).model
+    encoded = model.encode(Waveforms(torch.from_numpy(samples)[None], torch.tensor([len(samples)])))
+    wanted = encoded.ctc_log_probs[0, : int(encoded.ctc_lengths)].numpy()
+    found = Teacher(tiny, VOCABULARY)(samples)
+    np.testing.assert_allclose(found, wanted, atol=0.02)  # kept in 16 bits
+    assert np.exp(found).sum(1) == pytest.approx(np.ones(len(found)), abs=0.01)
+
+
+def test_distributions_are_kept_by_content_and_model(tiny, tones, tmp_path):
+    samples = read(next((tones / "train").glob("*.flac"))).samples
+    first = Teacher(tiny, VOCABULARY, tmp_path)
+    wanted = first(samples)
+    files = sorted(tmp_path.rglob("*.npy"))
+    assert len(files) == 1
+    first._model.encode = None  # the second time the file is read
+    np.testing.assert_array_equal(first(samples), wanted)
+    other = write_tiny_model(tmp_path / "other", ctc=True)
+    content = (other / "model.safetensors").read_bytes()
+    (other / "model.safetensors").write_bytes(content[:-1] + b"\x01")
+    Teacher(other, VOCABULARY, tmp_path)(samples)
+    assert len(sorted(tmp_path.rglob("*.npy"))) == 2
+
+
+@pytest.mark.parametrize("options", [{"ctc": False}, {"silence_mask": True}])
+def test_a_model_that_cannot_teach_is_refused(tmp_path, options):
+    with pytest.raises(UserError, match="a teacher needs a CTC head"):
+        Teacher(write_tiny_model(tmp_path / "model", **options), VOCABULARY)
+
+
+def test_other_characters_are_refused(tiny):
+    other = Vocabulary(("<blank>", "<eos>", "<unk>", "a"))
+    with pytest.raises(UserError, match="its characters differ"):
+        Teacher(tiny, other)
+
+
+# Training
+
+
+def task_of(tones, tiny, *overrides):
+    config = load_config(CONFIG, [f"teacher.model={tiny}", *overrides])
+    return SpeechTask(config, tones, CONFIG.parent)
+
+
+def test_the_teacher_gets_the_recording_at_its_speed_before_other_augmentation(tones, tiny):
+    task = task_of(tones, tiny, "augment.speeds=[0.8]", "augment.gain_db=20.0")
+    indices = [0, 1, 2]
+    batch = task.make(0, 0, indices)
+    teacher = Teacher(tiny, VOCABULARY)
+    for row, index in enumerate(indices):
+        samples = speed(task.data.store[task.data.examples[index].audio], 0.8)
+        wanted = teacher(samples)
+        assert batch.targets.lengths[row] == len(wanted)
+        np.testing.assert_array_equal(batch.targets.values[row, : len(wanted)], wanted)
+        louder = batch.waveforms.samples[row, : len(samples)].numpy()
+        assert not np.allclose(louder, samples, rtol=0.01)
+    assert batch.to(torch.device("meta")).targets.values.is_meta
+
+
+def test_the_loss_mixes_both_by_the_share(tones, tiny):
+    totals, parts = {}, {}
+    for share in (0.0, 0.25, 1.0):
+        task = task_of(tones, tiny, "loss.ctc=1.0", f"teacher.share={share}")
+        task.model.eval()
+        losses = task.loss(task.make(0, 0, [0, 1]), 0)
+        totals[share], parts[share] = losses.total.item(), losses.parts
+    assert "ctc" not in parts[1.0]  # no transcripts
+    assert totals[1.0] == pytest.approx(parts[1.0]["teacher"].item())
+    assert totals[0.0] == pytest.approx(parts[0.0]["ctc"].item())
+    assert totals[0.25] == pytest.approx(0.75 * totals[0.0] + 0.25 * totals[1.0], rel=1e-4)
+
+
+def test_a_pupil_comes_close_to_its_teacher(tones, tiny, tmp_path):
+    settings = ["training.steps=30", "training.validate_every=30", "training.log_every=1"]
+    cache = tmp_path / "cache"
+    taught = [f"teacher.model={tiny}", "teacher.share=1.0", f"teacher.cache={cache}"]
+    model = run(CONFIG, tmp_path / "run", tones, [*taught, "loss.ctc=0.9", *settings])
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    losses = [each["teacher"] for each in map(json.loads, lines) if each["kind"] == "train"]
+    assert losses[-1] < 0.7 * losses[0]
+    assert list(cache.rglob("*.npy"))
+    assert "CTC targets by the model `tiny`" in (model / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["teacher.share=0.5"], "share"),
+        (["teacher.cache=x"], "cache"),
+        (["teacher.model=english", "loss.ctc=0.0"], "teacher.model"),
+        (["teacher.model=english", "model.ctc.subframes=0", "loss.ctc=0.0"], "teacher.model"),
+    ],
+)
+def test_keys_that_have_no_effect_are_refused(overrides, message):
+    with pytest.raises(UserError, match=f"{message}.* is not read"):
+        load_config(CONFIG, overrides)
+
+
+def test_frames_of_another_length_are_refused(tones, tiny):
+    with pytest.raises(UserError, match="a CTC frame every 40 ms, this model every 20 ms"):
+        task_of(tones, tiny, "model.ctc.subframes=2")
