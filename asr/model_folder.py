@@ -6,7 +6,7 @@ Nothing in a folder can be executed. `asr.models.folder` writes one, and fills m
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class ModelFolder:
     notes: the training's record (data, steps, figures). decoding: the model's own defaults of the
     search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
     language_model: the model of the package whose language models are used; empty: its own.
+    confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class ModelFolder:
     vocabularies: dict[str, str]
     decoding: dict[str, Any]
     language_model: str = ""
+    confidence: dict[str, float] = field(default_factory=dict)
 
     @property
     def language_model_file(self) -> Path | None:
@@ -81,6 +83,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         }
         model, notes, decoding = config["model"], config["notes"], config.get("decoding", {})
         language_model = config.get("language_model", "")
+        confidence = config.get("confidence", {})
     except OSError as error:
         raise UserError(
             f"{path}: not a model folder ({error.strerror}: {error.filename})"
@@ -91,7 +94,9 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         raise UserError(f"{path}: format {number}, but this version reads format {FORMAT}")
     if task is not None and found != task:
         raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
-    return ModelFolder(path, found, model, notes, vocabularies, decoding, language_model)
+    return ModelFolder(
+        path, found, model, notes, vocabularies, decoding, language_model, confidence
+    )
 
 
 def read_arrays(file: Path) -> dict[str, Array]:

@@ -47,7 +47,11 @@ class Character(Span):
 
 
 class Word(Span):
-    """A word; its confidence is the geometric mean of its characters' probabilities."""
+    """A word; its confidence is the probability that it is right.
+
+    Where the model has no calibration for the search, and in alignment with a given text, it is the
+    geometric mean of its characters' probabilities.
+    """
 
     __slots__ = ()
 
@@ -63,6 +67,7 @@ class Segment:
         begins at `start`. (0, 0) if nothing was decoded.
     log_probability: of the characters and end-of-sentence, from the decoder alone, in nats; 0 if
         nothing was decoded.
+    score: of the text in the search, in nats: decoder, CTC and language model as weighted.
     allowed: (U, T), True where the attention window allowed attention; None without a window.
     """
 
@@ -73,6 +78,7 @@ class Segment:
     weights: NDArray[np.float32] = field(repr=False)
     log_probability: float
     stop_reason: StopReason
+    score: float = 0.0
     allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     @property

@@ -279,14 +279,19 @@ def test_evaluate_reports_and_its_hypotheses_score_the_same(
     manifest, hypotheses = SPEECH / "manifest.jsonl", tmp_path / "h.jsonl"
     chosen = tmp_path / "ids.txt"
     chosen.write_text("5683-32866-0027\n672-122797-0000\n", "utf-8")
+    recordings = [SPEECH / "5683-32866-0027.flac", SPEECH / "672-122797-0000.opus"]
     options = ["--ids", chosen, "-m", model, "--beam", "1", "--ctc-weight", "0"]
     done = run("evaluate", manifest, *options, "--attention", "--output", hypotheses)
     assert done.status == 0
-    for part in ("WER", "CER", "audio seconds a second", "CPU-seconds", "stopped by", "REF"):
+    for part in ("WER", "CER", "audio seconds a second", "CPU-seconds", "stopped by", "REF", "word confidence"):
         assert part in done.out
     figures = json.loads(run("evaluate", manifest, *options, "--json").out)
     assert figures["failed"] == 0 and sum(figures["stop_reasons"].values()) == 2
     assert figures["cost"]["audio_seconds"] == pytest.approx(4.755 + 4.07)
+    words = json.loads(run("transcribe", *recordings, "-m", model, *options[4:], "-f", "json").out)
+    means = [each["confidence"] for record in words for each in record["words"]]
+    assert figures["confidence"]["mean"] == pytest.approx(sum(means) / len(means), abs=1e-4)
+    assert figures["confidence"]["expected_calibration_error"] > 0
     references = tmp_path / "r.jsonl"
     lines = manifest.read_text("utf-8").splitlines()
     kept = [line for line in lines if "5683-" in line or "672-" in line]

@@ -16,6 +16,7 @@ from asr.commands.options import Decoding, use_one_thread
 from asr.commands.output import replacing
 from asr.corpora.manifest import Utterance, read_manifest, select
 from asr.errors import complain
+from asr.scoring.confidence import Bin, correct_words, expected_calibration_error, reliability
 from asr.scoring.words import Scored, report, summarize, to_dict, worst
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class _Result(NamedTuple):
     log_probability: float
     stop_reason: StopReason
     healths: list[Health]  # of its segments; empty unless requested
+    confidences: list[float]  # of its words
 
 
 class SpeechOptions(NamedTuple):
@@ -132,7 +134,11 @@ def _transcribe(
             else:
                 healths = _healths(result) if attention else []
                 yield _Result(
-                    _scored(utterance, result), result.log_probability, result.stop_reason, healths
+                    _scored(utterance, result),
+                    result.log_probability,
+                    result.stop_reason,
+                    healths,
+                    [word.confidence or 0.0 for word in result.words],
                 )
 
 
@@ -177,6 +183,8 @@ def _as_text(results: Sequence[_Result], failed: int, speed: float, cost: Cost) 
 
         parts.append(health.report(attention))
     reasons = _reasons(results).most_common()
+    if confidence := _reliability(results):
+        parts.append(_confidence_text(confidence))
     lines = ["stopped by " + ", ".join(f"{name}: {count}" for name, count in reasons), str(cost)]
     if speed != 1:
         lines.append(f"the audio was played {speed:g} times faster")
@@ -188,6 +196,7 @@ def _as_text(results: Sequence[_Result], failed: int, speed: float, cost: Cost) 
 def _as_json(results: Sequence[_Result], failed: int, speed: float, cost: Cost) -> str:
     content: dict[str, Any] = {
         **to_dict(summarize(result.scored for result in results)),
+        "confidence": _confidence(_reliability(results)),
         "stop_reasons": _reasons(results),
         "cost": asdict(cost),
         "speed": speed,
@@ -209,13 +218,38 @@ def _attention(results: Sequence[_Result]) -> Corpus | None:
     return aggregate(healths)
 
 
+def _reliability(results: Sequence[_Result]) -> list[Bin]:
+    """Group all words by confidence."""
+    confidences = [each for result in results for each in result.confidences]
+    texts = [(result.scored.reference, result.scored.hypothesis) for result in results]
+    return reliability(confidences, [right for text in texts for right in correct_words(*text)])
+
+
+def _confidence(grouped: Sequence[Bin]) -> dict[str, float]:
+    """Return mean confidence, share of words that are right, and calibration error; fractions."""
+    words = max(sum(each.words for each in grouped), 1)
+    return {
+        "mean": sum(each.words * each.confidence for each in grouped) / words,
+        "correct": sum(each.words * each.correct for each in grouped) / words,
+        "expected_calibration_error": expected_calibration_error(grouped),
+    }
+
+
+def _confidence_text(grouped: Sequence[Bin]) -> str:
+    mean, correct, error = (f"{value:.1%}" for value in _confidence(grouped).values())
+    return (
+        f"word confidence {mean} on average, {correct} of the words right, "
+        f"expected calibration error {error}"
+    )
+
+
 def _reasons(results: Sequence[_Result]) -> Counter[str]:
     return Counter(result.stop_reason for result in results)
 
 
 def _write_hypotheses(results: Sequence[_Result], file: TextIO) -> None:
     """Write one JSON object a line, in the order of the manifest, as `asr score` reads it."""
-    for scored, log_probability, stop_reason, _ in results:
+    for scored, log_probability, stop_reason, *_ in results:
         record = {
             "id": scored.id,
             "text": scored.hypothesis,

@@ -46,7 +46,9 @@ def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOption
     noise_threshold = options.noise_threshold if _words(loaded, options) is not None else -np.inf
     for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
         if not _is_noise(pieces[index], hypothesis, noise_threshold):
-            found[index] = segment(loaded, pieces[index], encoded, row, hypothesis)
+            found[index] = segment(
+                loaded, pieces[index], encoded, row, hypothesis, loaded.calibration_of(options)
+            )
     return found
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from asr.errors import UserError
+from asr.inference.confidence import Calibration
 from asr.inference.options import DecodingOptions
 from asr.lm.lookahead import WordModel
 from asr.models.build import build_window
@@ -28,7 +29,8 @@ class LoadedModel:
 
     language_model_file: word n-grams (`asr.lm.word_ngrams`), or None.
     boundaries: the network that refines word times, or None.
-    decoding: the model's own defaults of the search.
+    decoding: the model's own defaults of the search. calibration: of word confidence with these
+    defaults, or None.
     """
 
     model: SpeechModel
@@ -37,6 +39,7 @@ class LoadedModel:
     language_model_file: Path | None = None
     boundaries: BoundaryRefiner | None = None
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
+    calibration: Calibration | None = None
 
     @classmethod
     def load(cls, path: Path, device: str = "cpu") -> LoadedModel:
@@ -58,6 +61,9 @@ class LoadedModel:
             language_model_file=folder.language_model_file,
             boundaries=BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary),
             decoding=from_table(DecodingOptions, folder.decoding, f"{folder.path}: decoding"),
+            calibration=from_table(Calibration, folder.confidence, f"{folder.path}: confidence")
+            if folder.confidence
+            else None,
         )
 
     @cached_property
@@ -80,6 +86,16 @@ class LoadedModel:
     def seconds_per_annotation(self) -> float:
         """Seconds of audio for each annotation."""
         return self.model.seconds_per_annotation
+
+    def calibration_of(self, options: DecodingOptions) -> Calibration | None:
+        """Return the calibration of word confidence if it holds for a search with these options."""
+        same_search = replace(
+            options,
+            batch_seconds=self.decoding.batch_seconds,
+            segment_seconds=self.decoding.segment_seconds,
+            noise_threshold=self.decoding.noise_threshold,
+        )
+        return self.calibration if same_search == self.decoding else None
 
     def windowed(self, back: float, ahead: float) -> LoadedModel:
         """Return a model whose attention is restricted to a window around its last position.

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from asr.alignment import spans
+from asr.inference.confidence import Calibration
 from asr.inference.encoding import EncodedPieces
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece
@@ -27,7 +28,12 @@ def silence(piece: Piece) -> Segment:
 
 
 def segment(
-    loaded: LoadedModel, piece: Piece, encoded: EncodedPieces, row: int, found: Hypothesis
+    loaded: LoadedModel,
+    piece: Piece,
+    encoded: EncodedPieces,
+    row: int,
+    found: Hypothesis,
+    calibration: Calibration | None = None,
 ) -> Segment:
     """Return the segment of a hypothesis; row: of the piece in the batch."""
     tokens, log_probabilities = found.tokens, found.token_log_probabilities[:-1]
@@ -38,6 +44,8 @@ def segment(
     placed = spans.spans(tokens, weights, ctc, seconds, piece.duration)
     symbols = [loaded.vocabulary.decode([token]) for token in tokens]
     words = spans.words(symbols, placed, log_probabilities)
+    if calibration is not None:
+        words = calibration(words, found.score / (len(tokens) + 1))
     characters = [
         Character(symbol, start, end, min(1.0, float(np.exp(log_probability))))
         for symbol, (start, end), log_probability in zip(
@@ -55,6 +63,7 @@ def segment(
         weights=_resampled(weights, columns),
         log_probability=found.log_probability,
         stop_reason=found.stop_reason,
+        score=found.score,
         allowed=_allowed(loaded, weights, columns),
     )
 

@@ -51,12 +51,13 @@ def save_folder(
     bits: int = 32,
     decoding: dict[str, Any] | None = None,
     language_model: str = "",
+    confidence: dict[str, float] | None = None,
 ) -> None:
     """Write a model folder.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
-    bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model: see
-    `ModelFolder`.
+    bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model,
+    confidence: see `ModelFolder`.
 
     Raises:
         UserError: another number of bits.
@@ -70,6 +71,8 @@ def save_folder(
         config["decoding"] = decoding
     if language_model:
         config["language_model"] = language_model
+    if confidence:
+        config["confidence"] = confidence
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     for name, content in vocabularies.items():
         (path / f"{name}.json").write_text(content, "utf-8")
@@ -106,6 +109,7 @@ def copy_folder(
         bits,
         folder.decoding if decoding is None else decoding,
         folder.language_model if language_model is None else language_model,
+        folder.confidence,
     )
     copy_companions(source, target)
 

@@ -12,7 +12,7 @@ from tiny_model import write_tiny_model
 
 import asr
 from asr import model_folder
-from asr.audio.read import SAMPLE_RATE, read
+from asr.audio.read import SAMPLE_RATE, Waveform, read
 from asr.errors import UserError
 from asr.inference import decoding
 from asr.inference import recognizer as recognizer_module
@@ -351,6 +351,49 @@ def test_a_model_has_its_own_decoding_defaults(tmp_path: Path) -> None:
     assert Recognizer.load(tmp_path / "copy").decoding == own
     (folder / "config.json").write_text(json.dumps(config | {"decoding": {"beam": 0}}), "utf-8")
     with pytest.raises(UserError, match=r"decoding\.beam must be from 1"):
+        Recognizer.load(folder)
+
+
+def test_word_confidence_is_calibrated_for_the_models_own_search(
+    tmp_path: Path, utterances: list[np.ndarray]
+) -> None:
+    folder = write_tiny_model(tmp_path / "tiny")
+    speech = Waveform(utterances[0])
+    plain = Recognizer.load(folder).transcribe(speech)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config["confidence"] = {"bias": 0.5, "word": 0.25, "score": 2.0}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    copy_folder(folder, tmp_path / "copy", bits=16)
+    recognizer = Recognizer.load(tmp_path / "copy")
+    found = recognizer.transcribe(speech)
+    assert found.text == plain.text and found.words
+    (segment,) = found.segments
+    score = segment.score / (len(segment.characters) + 1)
+    for word, before in zip(found.words, plain.words, strict=True):
+        odds = np.log(before.confidence / (1 - before.confidence))
+        wanted = 1 / (1 + np.exp(-(0.5 + 0.25 * odds + 2.0 * score)))
+        assert word.confidence == pytest.approx(wanted, rel=1e-4)
+    assert [each.confidence for each in found.characters] == [
+        each.confidence for each in plain.characters
+    ]
+    other = recognizer.configured(beam=3)
+    assert [each.confidence for each in other.transcribe(speech).words] != [
+        each.confidence for each in found.words
+    ]
+    assert other.loaded.calibration_of(other.decoding) is None
+    same = recognizer.configured(batch_seconds=7.0)
+    assert same.loaded.calibration_of(same.decoding) == recognizer.loaded.calibration
+    without = Recognizer.load(write_tiny_model(tmp_path / "other"))
+    aligned, expected = (each.align(speech, "a cab") for each in (recognizer, without))
+    assert aligned.words == expected.words  # a given text: not calibrated
+
+
+def test_a_calibration_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = write_tiny_model(tmp_path / "tiny")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config["confidence"] = {"bias": 0.5, "words": 0.25, "score": 2.0}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    with pytest.raises(UserError, match=r"confidence.*words"):
         Recognizer.load(folder)
 
 

@@ -224,6 +224,7 @@ class SpeechTask:
             notes={"recipe": to_table(self.config)},
             decoding=self.start.decoding if self.start else {},
             language_model=self.start.language_model if self.start else "",
+            confidence=self.start.confidence if self.start else None,
         )
 
     def _change_features(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:
