@@ -64,21 +64,17 @@ def _ours(
     name: str, beam: int | None = None, lm_weight: float | None = None
 ) -> tuple[Transcribe, list[Path]]:
     """Load a model of the package; the files include its language models and frozen encoder."""
-    import torch
-
     from asr.inference.recognizer import Recognizer
     from asr.model_folder import CARD, LANGUAGE_MODEL, PRETRAINED
-    from asr.models.encoders.frozen import FrozenFeatures
     from asr.models.encoders.public import find_weights
 
-    torch.set_num_threads(1)
     recognizer = Recognizer.load(name).configured(beam=beam, lm_weight=lm_weight)
     ngrams = PRETRAINED / "english" / LANGUAGE_MODEL
     words = {ngrams, *_files(ngrams.with_suffix(""))}
     files = {path for path in _files(PRETRAINED / name) if path.name != CARD} - words
-    features = recognizer.loaded.model.features
-    if isinstance(features, FrozenFeatures):
-        files |= {*_files(find_weights(features.name))}
+    encoder = recognizer.loaded.settings.encoder
+    if encoder.kind == "frozen":
+        files |= {*_files(find_weights(encoder.public))}
     if lm_weight != 0:
         files |= words
         _ = recognizer.loaded.language_model  # loaded now, so that loading is not measured

@@ -406,15 +406,15 @@ def tones(tmp_path_factory):
 
 
 def test_decoding_otherwise_keeps_the_weights_and_leaves_the_model_as_it_was(tones, tmp_path):
-    loaded = LoadedModel.load(write_tiny_model(tmp_path))
+    loaded = LoadedModel.load(write_tiny_model(tmp_path), runtime="torch")
     dev = speech.Spoken(["a"], [whole(read(tones / "dev" / "0000.flac"))])
-    before, narrow = loaded.model.state_dict(), {"window_back": 1, "window_ahead": 1}
+    before, narrow = loaded.engine.model.state_dict(), {"window_back": 1, "window_ahead": 1}
     windowed = speech.changed(loaded, narrow)
     assert all(
-        torch.equal(before[name], each) for name, each in windowed.model.state_dict().items()
+        torch.equal(before[name], each) for name, each in windowed.engine.model.state_dict().items()
     )
-    assert windowed.model.decoder.attention.window is not None
-    assert loaded.model.decoder.attention.window is None
+    assert windowed.engine.model.decoder.attention.window is not None
+    assert loaded.engine.model.decoder.attention.window is None
     assert speech.score(windowed, dev) != speech.score(loaded, dev)
     assert speech.score(speech.changed(loaded, {}), dev) == speech.score(loaded, dev)
 

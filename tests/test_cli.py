@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import soundfile
-import torch
 from praatio import textgrid
 from tiny_model import write_tiny_model
 
@@ -406,18 +405,25 @@ def test_output_that_cannot_be_taken(tmp_path: Path, target: str, status: int, l
     assert len(done.stderr.splitlines()) == lines
 
 
-def test_commands_work_in_one_thread_unless_told_otherwise(
-    run, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = torch.get_num_threads()
-    try:
-        for told, wanted in ((None, 1), ("2", 2)):
-            torch.set_num_threads(2)
-            if told is None:
-                monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-            else:
-                monkeypatch.setenv("OMP_NUM_THREADS", told)
-            assert run("transcribe", FLAC, "-m", model, "--beam", "1").status == 0
-            assert torch.get_num_threads() == wanted
-    finally:
-        torch.set_num_threads(before)
+COUNT_THREADS = """
+import sys, threadpoolctl
+from asr.cli import main
+status = main(sys.argv[1:])
+import torch
+pools = [each["num_threads"] for each in threadpoolctl.threadpool_info()]
+print(sorted({*pools, torch.get_num_threads()}), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize(("told", "wanted"), [(None, "[1]"), ("2", "[2]")])
+def test_commands_work_in_one_thread_unless_told_otherwise(model: str, told, wanted) -> None:
+    pytest.importorskip("threadpoolctl")
+    environment = {name: each for name, each in os.environ.items() if "_NUM_THREADS" not in name}
+    if told is not None:
+        environment["OMP_NUM_THREADS"] = told
+    arguments = ["transcribe", FLAC, "-m", model, "--beam", "1"]
+    command = [sys.executable, "-c", COUNT_THREADS, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == wanted

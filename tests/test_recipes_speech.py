@@ -247,7 +247,7 @@ def test_boundaries_are_learnt_where_a_sound_begins_and_ends():
 
 
 def test_boundaries_are_looked_for_around_the_times_of_the_recogniser(tmp_path):
-    loaded = LoadedModel.load(write_tiny_model(tmp_path))
+    loaded = LoadedModel.load(write_tiny_model(tmp_path), runtime="torch")
     speech = read_manifest(RECIPE.parents[1] / "data" / "speech" / "manifest.jsonl")[0]
     at = 4
     times = [Timed(speech.text.split()[at], 1.0, 1.5)]
@@ -258,10 +258,10 @@ def test_boundaries_are_looked_for_around_the_times_of_the_recogniser(tmp_path):
     assert found.true.tolist() == (torch.tensor([100, 150]) - places).tolist()
     assert found.is_end.tolist() == [False, True]
     samples = torch.from_numpy(piece.samples)[None]
-    features, frames = loaded.model.features(samples, torch.tensor([samples.shape[1]]))
+    features, frames = loaded.engine.model.features(samples, torch.tensor([samples.shape[1]]))
     reach = REACH + BOUNDARIES["JITTER"]
     around = places[:, None] + torch.arange(-reach, reach + 1)
-    wanted = loaded.model.normalizer(features, frames)[0, around.clamp(0, int(frames) - 1)]
+    wanted = loaded.engine.model.normalizer(features, frames)[0, around.clamp(0, int(frames) - 1)]
     assert torch.allclose(found.sound.float(), wanted, atol=1e-2)
     assert BOUNDARIES["examples_of"](loaded, speech.audio, speech.text, []) is None
 

@@ -4,69 +4,16 @@ A frame belongs to an utterance only if its whole window does. Nothing is padded
 edges, so no frame depends on padding or on the other utterances of a batch.
 """
 
-import math
 from collections.abc import Iterable
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from asr.audio.mel import HOP_MS, MELS, WINDOW_MS, mel_filters
 from asr.audio.read import SAMPLE_RATE
 
-WINDOW_MS = 25  # 400 samples
-HOP_MS = 10  # 160 samples
-MELS = 80  # filters
-FRAMES_PER_SECOND = 1000 // HOP_MS
-SECONDS_PER_FRAME = HOP_MS / 1000
-
-# Slaney's mel scale: linear up to 1 kHz (15 mels), then logarithmic, 27 steps per factor of 6.4.
-_HERTZ_PER_MEL = 200 / 3
-_BREAK_HERTZ = 1000.0
-_BREAK_MELS = _BREAK_HERTZ / _HERTZ_PER_MEL
-_LOG_STEP = math.log(6.4) / 27
-_HIGHEST_FORMANT = 4800.0  # Hz; above it the warping is linear up to half the rate
 _SMALLEST_DEVIATION = 1e-5  # lower bound, for filters that never vary
-
-
-def mel_filters(sample_rate: int, fft_size: int, mels: int, warps: Tensor | None = None) -> Tensor:
-    """Triangular filters on Slaney's mel scale from 0 Hz to half the rate, each of unit area.
-
-    Equal to `librosa.filters.mel(sr=…, n_fft=…, n_mels=…, htk=False, norm="slaney")`, which
-    is slow to import.
-
-    Args:
-        sample_rate: in Hz.
-        fft_size: even.
-        mels: number of filters.
-        warps: (B,), frequency factors near 1. Scaling the frequencies of the filters
-            simulates a vocal tract longer by the same factor (Jaitly and Hinton 2013, "Vocal Tract
-            Length Perturbation (VTLP) improves speech recognition"). None scales nothing.
-
-    Returns:
-        (mels, fft_size // 2 + 1) float32, or with warps (B, mels, fft_size // 2 + 1).
-    """
-    bins = torch.linspace(0, sample_rate / 2, fft_size // 2 + 1, dtype=torch.float64)
-    highest = _BREAK_MELS + math.log(sample_rate / 2 / _BREAK_HERTZ) / _LOG_STEP
-    scale = torch.linspace(0, highest, mels + 2, dtype=torch.float64)
-    corners = torch.where(
-        scale < _BREAK_MELS,
-        scale * _HERTZ_PER_MEL,
-        _BREAK_HERTZ * torch.exp(_LOG_STEP * (scale - _BREAK_MELS)),
-    )
-    if warps is not None:
-        corners = _warp(corners, warps.double()[:, None], sample_rate / 2)
-    left, centre, right = (corners[..., at : at + mels, None] for at in range(3))
-    rising = (bins - left) / (centre - left)
-    falling = (right - bins) / (right - centre)
-    triangles = torch.minimum(rising, falling).clamp(min=0)
-    return (triangles * 2 / (right - left)).float()
-
-
-def _warp(hertz: Tensor, warps: Tensor, highest: float) -> Tensor:
-    """Scale frequencies below the highest formant; 0 and `highest` Hz are fixed."""
-    knee = _HIGHEST_FORMANT * warps.clamp(max=1)  # as warped
-    slope = (highest - knee) / (highest - knee / warps)
-    return torch.where(hertz * warps <= knee, hertz * warps, highest - slope * (highest - hertz))
 
 
 class Features(Protocol):
@@ -123,7 +70,9 @@ class LogMel(nn.Module):
         # Determined by the arguments, so not saved with the weights.
         self.register_buffer("window", torch.hann_window(self.window_size), persistent=False)
         self.register_buffer(
-            "filters", mel_filters(sample_rate, self.fft_size, mels), persistent=False
+            "filters",
+            torch.from_numpy(mel_filters(sample_rate, self.fft_size, mels)),
+            persistent=False,
         )
 
     @property
@@ -165,7 +114,9 @@ class LogMel(nn.Module):
             power = torch.view_as_real(spectrum).square().sum(-1)  # (B, F, bins)
             filters = self.filters
             if warps is not None:
-                filters = mel_filters(self.sample_rate, self.fft_size, self.mels, warps).to(filters)
+                factors = warps.double().numpy()
+                drawn = mel_filters(self.sample_rate, self.fft_size, self.mels, factors)
+                filters = torch.from_numpy(drawn).to(filters)
             features = (power @ filters.mT).clamp(min=self.floor).log()
         return features.masked_fill(~_within(features, frame_lengths), 0.0), frame_lengths
 

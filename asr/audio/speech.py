@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from asr.audio.features import HOP_MS, WINDOW_MS
+from asr.audio.mel import HOP_MS, WINDOW_MS
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
 

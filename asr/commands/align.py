@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from asr.commands.options import Decoding, use_one_thread
+from asr.commands.options import Decoding
 from asr.commands.output import FORMATS, format_of, render, replacing
 from asr.errors import UserError
 
@@ -28,6 +28,7 @@ def run(
     outputs: Sequence[Path],
     decoding: Decoding,
     device: str = "cpu",
+    runtime: str = "auto",
 ) -> int:
     """Align a recording ("-" is stdin) with a text, or with its transcript, and return 0.
 
@@ -42,8 +43,7 @@ def run(
         source = sys.stdin.buffer.read() if audio == "-" else audio
         from asr.inference.recognizer import Recognizer
 
-        use_one_thread()
-        recognizer = decoding.applied(Recognizer.load(model, device))
+        recognizer = decoding.applied(Recognizer.load(model, device, runtime))
         transcript = replace(recognizer.align(source, text), path=audio)
         for kind, part in zip(kinds, parts, strict=True):
             if kind in PICTURES:

@@ -18,6 +18,7 @@ from asr.commands.options import (
     add_device,
     add_model,
     add_option,
+    add_runtime,
     count,
     share,
     speed,
@@ -64,6 +65,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
     parser.add_argument("paths", nargs="+", metavar="PATH", help="File, folder, or - for stdin.")
     add_model(parser)
     add_device(parser)
+    add_runtime(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -99,6 +101,7 @@ window is outlined if the model has one or --window sets one.""",
     parser.add_argument("--text", help="The text; it is normalised to lower-case a to z.")
     add_model(parser)
     add_device(parser)
+    add_runtime(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -165,6 +168,7 @@ the cost of decoding; lines with the same source are references of one sentence.
     )
     add_model(parser)
     add_device(parser)
+    add_runtime(parser)
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",

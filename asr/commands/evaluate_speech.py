@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from asr.commands.options import Decoding, use_one_thread
+from asr.commands.options import Decoding
 from asr.commands.output import replacing
 from asr.corpora.manifest import Utterance, read_manifest, select
 from asr.errors import complain
@@ -56,18 +56,20 @@ class SpeechOptions(NamedTuple):
     """The beam size, and the options that only speech models have.
 
     ids: a file of ids to use. speed: factor by which the audio is played faster. attention: report
-    attention health.
+    attention health. runtime: what computes the model.
     """
 
     ids: Path | None
     decoding: Decoding
     speed: float
     attention: bool
+    runtime: str = "auto"
 
     def given(self) -> dict[str, object]:
         """Return the given options that only speech models have, by name."""
         every = {"ids": self.ids, **self.decoding._asdict()}
         every["speed"] = None if self.speed == 1 else self.speed
+        every["runtime"] = None if self.runtime == "auto" else self.runtime
         return {name: each for name, each in every.items() if name != "beam" and each is not None}
 
 
@@ -87,7 +89,7 @@ def run(
     Raises:
         UserError: nothing can be evaluated.
     """
-    ids, decoding, speed, attention = options
+    ids, decoding, speed, attention, runtime = options
     utterances = read_manifest(manifest)
     if ids is not None:
         utterances = select(utterances, ids)
@@ -99,8 +101,7 @@ def run(
             file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
         from asr.inference.recognizer import Recognizer
 
-        use_one_thread()
-        recognizer = decoding.applied(Recognizer.load(model, device))
+        recognizer = decoding.applied(Recognizer.load(model, device, runtime))
         wall, processors = time.perf_counter(), time.process_time()
         results = list(_transcribe(recognizer, utterances, speed, attention))
         cost = Cost(

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
-from asr.commands.options import use_one_thread
 from asr.commands.output import format_of, replacing
 from asr.corpora.pairs import Pair, gather, read_pairs, tidy, tokenise
 
@@ -116,7 +115,6 @@ def run(
             file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
         from asr.inference.translator import Translator
 
-        use_one_thread()
         translator = Translator.load(model, device, options.to)
         report = _evaluated(translator, _references(translator, read, limit), options)
         print((_as_json if as_json else _as_text)(report))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -70,6 +69,17 @@ def add_device(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="Device of the model: cpu, cuda, cuda:N, or auto, a GPU if there is one (default: "
         "cpu).",
+    )
+
+
+def add_runtime(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names what computes the model."""
+    parser.add_argument(
+        "--runtime",
+        default="auto",
+        choices=("auto", "numpy", "torch"),
+        help="What computes the model: numpy, torch, or auto: numpy on the CPU for a model that it "
+        "supports (default: auto).",
     )
 
 
@@ -150,18 +160,6 @@ class Decoding(NamedTuple):
     def applied(self, recognizer: Recognizer) -> Recognizer:
         """Return the recogniser configured with these options."""
         return recognizer.configured(**self._asdict())
-
-
-def use_one_thread() -> None:
-    """Make torch use one thread, unless OMP_NUM_THREADS is set.
-
-    A search computes thousands of small products. Two threads synchronise at each product: this
-    saves little time on an idle machine and takes ten times as long on a busy one.
-    """
-    import torch
-
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
 
 
 def count(text: str) -> int:

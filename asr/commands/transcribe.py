@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from asr.audio.read import find_audio
-from asr.commands.options import Decoding, use_one_thread
+from asr.commands.options import Decoding
 from asr.commands.output import (
     FORMATS,
     OF_ONE_RECORDING,
@@ -36,6 +36,7 @@ def run(
     decoding: Decoding,
     batch_seconds: float | None,
     device: str = "cpu",
+    runtime: str = "auto",
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
@@ -59,8 +60,7 @@ def run(
             return 2
         from asr.inference.recognizer import Recognizer
 
-        use_one_thread()
-        recognizer = decoding.applied(Recognizer.load(model, device))
+        recognizer = decoding.applied(Recognizer.load(model, device, runtime))
         recognizer = recognizer.configured(batch_seconds=batch_seconds)
         written = _write(_transcripts(recognizer, found), kind, file)
         if output is not None and not written:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from asr.commands.align import PICTURES
-from asr.commands.options import use_one_thread
 from asr.commands.output import format_of, replacing
 from asr.errors import UserError
 from asr.text.lines import read_lines
@@ -85,7 +84,6 @@ def _loaded(
 ) -> Callable[[list[str]], list[Translation]]:
     from asr.inference.translator import Translator
 
-    use_one_thread()
     translator = Translator.load(models or None, to=to, device=device)
 
     def translate(texts: list[str]) -> list[Translation]:

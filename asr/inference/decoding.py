@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
-from asr.attention.contract import Annotations, Memory
 from asr.errors import UserError
 from asr.inference.encoding import EncodedPieces, encode, seconds_of_speech
 from asr.inference.loaded import LoadedModel
@@ -19,10 +17,7 @@ from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
 from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
-from asr.models.initial import mean
 from asr.results import Segment, StopReason
-from asr.runtime.teacher_forcing import teacher_forced_weights
-from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
 from asr.search.contract import Scorer
 from asr.search.ctc import CTCPrefixScorer
@@ -34,7 +29,6 @@ from asr.search.language_model import LanguageModelScorer
 SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
 
 
-@torch.inference_mode()
 def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOptions) -> list[Segment]:
     """Decode a batch; pieces without speech are not encoded and have no text."""
     found = [silence(piece) for piece in pieces]
@@ -52,7 +46,6 @@ def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOption
     return found
 
 
-@torch.inference_mode()
 def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float = 0.0) -> Segment:
     """Align a known text with a piece; fastest: see `DecodingOptions`.
 
@@ -65,13 +58,9 @@ def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float =
             f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio is more "
             "than anybody speaks; is it the text of another recording?"
         )
-    weights, log_probabilities = teacher_forced_weights(
-        loaded.model.decoder, encoded.memory, tokens
-    )
+    weights, log_probabilities = loaded.engine.force(encoded.memory, tokens)
     summands = log_probabilities.tolist()
-    hypothesis = Hypothesis(
-        tokens, sum(summands), weights.float().cpu().numpy(), StopReason.EOS, summands
-    )
+    hypothesis = Hypothesis(tokens, sum(summands), weights, StopReason.EOS, summands)
     return segment(loaded, piece, encoded, 0, hypothesis)
 
 
@@ -79,7 +68,7 @@ def _search(
     loaded: LoadedModel, encoded: EncodedPieces, options: DecodingOptions
 ) -> list[Hypothesis]:
     """Return the best hypothesis of each piece."""
-    decoder = TorchDecoder(loaded.model.decoder, encoded.memory)
+    decoder = loaded.engine.decoder(encoded.memory)
     search = options.search
     if options.beam == 1:
         return greedy(decoder, encoded.limits, search.guard)
@@ -100,7 +89,7 @@ def _scorers(
     if words is not None:
         scorers.append(LanguageModelScorer(words, options.lm_weight))
         if options.ilm_weight:
-            without_audio = TorchDecoder(loaded.model.decoder, _mean_memory(loaded, encoded.memory))
+            without_audio = loaded.engine.decoder_without_audio(encoded.memory)
             scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
     return scorers
 
@@ -108,13 +97,6 @@ def _scorers(
 def _words(loaded: LoadedModel, options: DecodingOptions) -> WordModel | None:
     """Return the language model if the search uses one."""
     return loaded.language_model if options.beam > 1 and options.lm_weight else None
-
-
-def _mean_memory(loaded: LoadedModel, memory: Memory) -> Memory:
-    """Return a memory without information about words: the mean annotation, once."""
-    values = mean(memory)[:, None]  # (B, 1, E)
-    mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
-    return loaded.model.decoder.prepare(Annotations(values, mask))
 
 
 def _is_noise(piece: Piece, found: Hypothesis, noise_threshold: float) -> bool:

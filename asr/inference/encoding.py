@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from asr.attention.contract import Memory
-from asr.audio.features import SECONDS_PER_FRAME
+from asr.audio.mel import SECONDS_PER_FRAME
 from asr.audio.read import SAMPLE_RATE
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece, pad, slowed
@@ -23,25 +20,24 @@ SHORTEST_SPEECH = 0.2  # seconds; shorter speech has no meaningful speaking rate
 
 
 class EncodedPieces(NamedTuple):
-    """A batch of B pieces before its search; arrays are numpy's, the memory stays on its device.
+    """A batch of B pieces before its search.
 
-    lengths: (B,) annotations. limits: (B,) characters that a hypothesis may have. ctc: (B, T', V)
-    log-probabilities or None; ctc_lengths: (B,) frames of them. paces: factor of the speed of
-    each piece. own_lengths: (B,) annotations of the pieces at their own speed; features: of each
-    at its own speed, (F, size), normalised.
+    memory: see `asr.runtime.engine.EncodedAudio`. lengths: (B,) annotations. limits: (B,)
+    characters that a hypothesis may have. ctc: (B, T', V) log-probabilities or None; ctc_lengths:
+    (B,) frames of them. paces: factor of the speed of each piece. own_lengths: (B,) annotations of
+    the pieces at their own speed; features: of each at its own speed, (F, size), normalised.
     """
 
-    memory: Memory
+    memory: Any
     lengths: NDArray[np.int64]
     limits: NDArray[np.int64]
     ctc: NDArray[np.float32] | None
     ctc_lengths: NDArray[np.int64]
     paces: Sequence[float]
     own_lengths: NDArray[np.int64]
-    features: Sequence[Tensor]
+    features: Sequence[NDArray[np.float32]]
 
 
-@torch.inference_mode()
 def encode(loaded: LoadedModel, pieces: Sequence[Piece], fastest: float = 0.0) -> EncodedPieces:
     """Encode a batch; speech of more than `fastest` characters per second is slowed down to that.
 
@@ -62,19 +58,17 @@ def encode(loaded: LoadedModel, pieces: Sequence[Piece], fastest: float = 0.0) -
 
 
 def _encode(loaded: LoadedModel, pieces: Sequence[Piece], paces: Sequence[float]) -> EncodedPieces:
-    waveforms = pad([slowed(piece, pace) for piece, pace in zip(pieces, paces, strict=True)])
-    encoded = loaded.model.encode(waveforms.to(loaded.device))
-    lengths = encoded.lengths.cpu().numpy()
-    frames = encoded.frames.tolist()
+    audio = pad([slowed(piece, pace) for piece, pace in zip(pieces, paces, strict=True)])
+    encoded = loaded.engine.encode(audio)
     return EncodedPieces(
         memory=encoded.memory,
-        lengths=lengths,
-        limits=step_limits((waveforms.lengths / SAMPLE_RATE).numpy()),
-        ctc=None if encoded.ctc_log_probs is None else encoded.ctc_log_probs.cpu().numpy(),
-        ctc_lengths=encoded.ctc_lengths.cpu().numpy(),
+        lengths=encoded.lengths,
+        limits=step_limits(audio.lengths / SAMPLE_RATE),
+        ctc=encoded.ctc,
+        ctc_lengths=encoded.ctc_lengths,
         paces=paces,
-        own_lengths=lengths,
-        features=[each[:count] for each, count in zip(encoded.features.cpu(), frames, strict=True)],
+        own_lengths=encoded.lengths,
+        features=encoded.features,
     )
 
 

@@ -7,18 +7,15 @@ from functools import cached_property
 from math import ceil
 from pathlib import Path
 
-import torch
-
 from asr.errors import UserError
 from asr.inference.confidence import Calibration
 from asr.inference.options import DecodingOptions
 from asr.lm.lookahead import WordModel
-from asr.models.build import build_window
-from asr.models.folder import read_folder
+from asr.model_folder import read_folder
 from asr.models.settings import SpeechSettings
-from asr.models.speech import SpeechModel, load_speech_model
 from asr.runtime.boundary import BoundaryRefiner
-from asr.runtime.device import choose_device
+from asr.runtime.engine import Engine
+from asr.runtime.load import load_engine
 from asr.tables import from_table
 from asr.text.vocabulary import Vocabulary
 
@@ -27,13 +24,13 @@ from asr.text.vocabulary import Vocabulary
 class LoadedModel:
     """A speech model in float32 for inference, with what belongs to it.
 
-    language_model_file: word n-grams (`asr.lm.word_ngrams`), or None.
+    engine: computes the model. language_model_file: word n-grams (`asr.lm.word_ngrams`), or None.
     boundaries: the network that refines word times, or None.
     decoding: the model's own defaults of the search. calibration: of word confidence with these
     defaults, or None.
     """
 
-    model: SpeechModel
+    engine: Engine
     vocabulary: Vocabulary
     settings: SpeechSettings
     language_model_file: Path | None = None
@@ -42,20 +39,23 @@ class LoadedModel:
     calibration: Calibration | None = None
 
     @classmethod
-    def load(cls, path: Path, device: str = "cpu") -> LoadedModel:
-        """Load a model folder; device: see `asr.runtime.device.choose_device`.
+    def load(cls, path: Path, device: str = "cpu", runtime: str = "auto") -> LoadedModel:
+        """Load a model folder.
+
+        device: see `asr.runtime.device.choose_device`. runtime: "numpy", which needs no torch and
+        computes on the CPU; "torch"; or "auto": numpy on the CPU for a model that it supports.
 
         Raises:
-            UserError: there is no such folder, it holds no speech model, or the device is missing.
+            UserError: there is no such folder, it holds no speech model, the device is missing, or
+                the runtime is not known or does not support the model.
         """
         folder = read_folder(path, "speech")
         if "vocabulary" not in folder.vocabularies:
             raise UserError(f"{folder.path}: a speech model without its vocabulary.json")
         settings = from_table(SpeechSettings, folder.model)
         vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
-        model = load_speech_model(folder, len(vocabulary))
         return cls(
-            model.to(choose_device(device)),
+            load_engine(folder, settings, len(vocabulary), device, runtime),
             vocabulary,
             settings,
             language_model_file=folder.language_model_file,
@@ -78,14 +78,9 @@ class LoadedModel:
         return WordModel.load(self.language_model_file, self.vocabulary)
 
     @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return next(self.model.parameters()).device
-
-    @property
     def seconds_per_annotation(self) -> float:
         """Seconds of audio for each annotation."""
-        return self.model.seconds_per_annotation
+        return self.engine.seconds_per_annotation
 
     def calibration_of(self, options: DecodingOptions) -> Calibration | None:
         """Return the calibration of word confidence if it holds for a search with these options."""
@@ -110,7 +105,7 @@ class LoadedModel:
         reach = [ceil(each / self.seconds_per_annotation) for each in (back, ahead)]
         settings = replace(settings, window_back=reach[0], window_ahead=reach[1], window_stride=0)
         try:
-            model = self.model.windowed(build_window(settings))
+            engine = self.engine.windowed(settings)
         except ValueError as error:
             raise UserError(f"window of {back:g} s back and {ahead:g} s ahead: {error}") from error
-        return replace(self, model=model, settings=replace(self.settings, attention=settings))
+        return replace(self, engine=engine, settings=replace(self.settings, attention=settings))

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from asr.audio.augment import speed
 from asr.audio.read import SAMPLE_RATE, Waveform
 from asr.audio.speech import has_speech, looks_like_steady_noise, segments, speech_mask
 from asr.corpora.collate import pad_masks, pad_samples
-from asr.models.speech import Waveforms
+from asr.runtime.engine import PaddedAudio
 
 
 class Piece(NamedTuple):
@@ -59,8 +58,8 @@ def slowed(piece: Piece, pace: float) -> Piece:
     return Piece(piece.start, samples, speech_mask(samples))
 
 
-def pad(pieces: Sequence[Piece]) -> Waveforms:
+def pad(pieces: Sequence[Piece]) -> PaddedAudio:
     """Pad pieces to the same length, with zeros that are not speech."""
     samples = pad_samples([piece.samples for piece in pieces])
     speech = pad_masks([piece.speech for piece in pieces])
-    return Waveforms(*map(torch.from_numpy, (*samples, speech.values)))
+    return PaddedAudio(*samples, speech.values)

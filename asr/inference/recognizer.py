@@ -55,19 +55,26 @@ class Recognizer:
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str] | None = None, device: str = "cpu") -> Recognizer:
+    def load(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        device: str = "cpu",
+        runtime: str = "auto",
+    ) -> Recognizer:
         """Load a model folder, or a model of the package by its name; None takes "english".
 
-        device: cpu, cuda, cuda:N, or auto (a GPU if there is one).
+        device: cpu, cuda, cuda:N, or auto (a GPU if there is one). runtime: numpy, torch, or auto
+            (numpy where it supports device and model); results are equal up to rounding.
 
         Raises:
-            UserError: there is no such folder, it holds no speech model, or the device is missing.
+            UserError: there is no such folder, it holds no speech model, the device is missing, or
+                the runtime does not support the model.
         """
         if path is None and not SHIPPED.is_dir():
             raise UserError(
                 "no model given, and none is in this copy: train one, or name its folder"
             )
-        loaded = LoadedModel.load(SHIPPED if path is None else Path(path), device)
+        loaded = LoadedModel.load(SHIPPED if path is None else Path(path), device, runtime)
         return cls(loaded, loaded.decoding)
 
     def configured(
@@ -93,7 +100,7 @@ class Recognizer:
             UserError: a value out of range, a CTC weight for a model without a CTC head, a language
                 model that cannot be read, or an attention that takes no window.
         """
-        if ctc_weight and self.loaded.model.ctc is None:
+        if ctc_weight and not self.loaded.engine.has_ctc:
             raise UserError(f"CTC weight {ctc_weight}: this model has no CTC head, leave it out")
         given = {
             "beam": beam,
@@ -257,9 +264,11 @@ class Recognizer:
         return tokens
 
 
-def load(path: str | os.PathLike[str] | None = None, *, device: str = "cpu") -> Recognizer:
+def load(
+    path: str | os.PathLike[str] | None = None, *, device: str = "cpu", runtime: str = "auto"
+) -> Recognizer:
     """Load a model folder, or the English model of the package; see `Recognizer.load`."""
-    return Recognizer.load(path, device)
+    return Recognizer.load(path, device, runtime)
 
 
 def _read(source: Source, rate: int | None) -> Waveform:

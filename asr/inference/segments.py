@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from asr.alignment import spans
+from asr.alignment.window import region
 from asr.inference.confidence import Calibration
 from asr.inference.encoding import EncodedPieces
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece
-from asr.models.build import build_window
 from asr.results import Character, Segment, Span, StopReason
 from asr.search.hypothesis import Hypothesis
 
@@ -72,11 +71,10 @@ def _allowed(
     loaded: LoadedModel, weights: NDArray[np.float32], columns: int
 ) -> NDArray[np.bool_] | None:
     """Return the region (U, columns) that the attention window allows; None without a window."""
-    window = build_window(loaded.settings.attention)
-    if window is None:
+    settings = loaded.settings.attention
+    if not settings.has_window:
         return None
-    region = window.region(torch.from_numpy(weights)).float().numpy()
-    return _resampled(region, columns) > 0
+    return _resampled(region(weights, settings).astype(np.float32), columns) > 0
 
 
 def _resampled(weights: NDArray[np.float32], columns: int) -> NDArray[np.float32]:

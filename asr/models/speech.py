@@ -13,7 +13,8 @@ from torch.nn import functional
 from asr.attention.build import with_window
 from asr.attention.contract import Annotations, Memory
 from asr.attention.masks import Window, pool_mask, restrict
-from asr.audio.features import SECONDS_PER_FRAME, Features, LogMel, Normalizer
+from asr.audio.features import Features, LogMel, Normalizer
+from asr.audio.mel import SECONDS_PER_FRAME
 from asr.errors import UserError
 from asr.model_folder import ModelFolder
 from asr.models.build import build_decoder

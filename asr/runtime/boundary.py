@@ -1,29 +1,101 @@
-"""The boundary model of a model folder at run time: word times to 10 ms, with torch on the CPU."""
+"""The boundary model of a model folder at run time: word times to 10 ms, in NumPy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from asr.alignment.boundaries import WordBoundaries, move_boundaries, word_boundaries
-from asr.audio.features import FRAMES_PER_SECOND
-from asr.models.boundary import CONTEXT, BoundaryModel, surroundings
-from asr.models.folder import BOUNDARIES, load_weights
+from asr.audio.mel import FRAMES_PER_SECOND
+from asr.errors import UserError
+from asr.model_folder import BOUNDARIES, read_arrays
 from asr.results import Character, Word
+from asr.runtime.light.layers import Array, Linear, Weights, softmax
 from asr.text.vocabulary import Vocabulary
+
+
+class Network(Protocol):
+    """A boundary model."""
+
+    @property
+    def reach(self) -> int:
+        """Frames on either side of a boundary."""
+
+    @property
+    def context(self) -> int:
+        """Characters on either side of a boundary."""
+
+    def offsets(
+        self, features: Array, characters: NDArray[np.int64], is_end: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return the offset (N,) of each boundary, in frames.
+
+        features: (N, 2 · reach + 1, mels), normalised. characters: (N, 2 · context) ids. is_end:
+        (N,) bool.
+        """
+
+
+class BoundaryNetwork(NamedTuple):
+    """`asr.models.boundary.BoundaryModel` in NumPy; the sizes are those of the weights."""
+
+    sound: Linear
+    letters: Array  # (2 · context · symbols, hidden)
+    hidden: Linear
+    output: Linear
+    symbols: int
+
+    @classmethod
+    def of(cls, weights: Weights, symbols: int) -> BoundaryNetwork:
+        """Take the weights of a model for `symbols` symbols."""
+        sound, hidden, output = (Linear.of(weights, at) for at in ("sound", "hidden", "output"))
+        letters = np.asarray(weights["letters.weight"], np.float32)
+        return cls(sound, letters, hidden, output, symbols)
+
+    @property
+    def frames(self) -> int:
+        """Frames around a boundary that are read."""
+        return len(self.output.bias) // 2
+
+    @property
+    def reach(self) -> int:
+        """See `Network.reach`."""
+        return self.frames // 2
+
+    @property
+    def context(self) -> int:
+        """See `Network.context`."""
+        return len(self.letters) // self.symbols // 2
+
+    @property
+    def mels(self) -> int:
+        """Filters of a frame."""
+        return 2 * len(self.sound.matrix) // self.frames
+
+    def offsets(
+        self, features: Array, characters: NDArray[np.int64], is_end: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """See `Network.offsets`: the median of the predicted distribution."""
+        count = len(features)
+        pairs = features.reshape(count, self.frames, -1, 2).mean(3).reshape(count, -1)
+        tables = np.arange(characters.shape[1]) * self.symbols
+        first = self.sound(pairs) + self.letters[characters + tables].sum(1)
+        second = self.hidden(np.maximum(first, 0))
+        both = self.output(np.maximum(second, 0)).reshape(count, 2, self.frames)
+        cumulative = softmax(both[np.arange(count), is_end.astype(int)]).cumsum(1)
+        median: NDArray[np.int64] = (cumulative < 0.5).sum(1) - self.reach
+        return median
 
 
 @dataclass(frozen=True, eq=False)
 class BoundaryRefiner:
-    """A boundary model, in eval mode, and the vocabulary of its character ids."""
+    """A boundary model and the vocabulary of its character ids."""
 
-    model: BoundaryModel
+    model: Network
     vocabulary: Vocabulary
 
     @classmethod
@@ -33,15 +105,22 @@ class BoundaryRefiner:
         Raises:
             UserError: the file is damaged, or belongs to other features or another vocabulary.
         """
-        if not (folder / BOUNDARIES).is_file():
+        file = folder / BOUNDARIES
+        if not file.is_file():
             return None
-        model = BoundaryModel(mels, len(vocabulary)).eval().requires_grad_(False)
-        load_weights(model, folder, BOUNDARIES)
+        weights = read_arrays(file)
+        try:
+            model = BoundaryNetwork.of(weights, len(vocabulary))
+            fits = model.mels == mels and not len(model.letters) % (2 * len(vocabulary))
+        except (KeyError, ValueError) as error:
+            raise UserError(f"{file}: not the weights of a boundary model: {error}") from error
+        if not fits:
+            raise UserError(f"{file}: the sizes do not fit {mels} filters and this vocabulary")
         return cls(model, vocabulary)
 
     def refine(
         self,
-        features: Tensor,
+        features: Array,
         characters: Sequence[Character],
         words: Sequence[Word],
         duration: float,
@@ -51,20 +130,18 @@ class BoundaryRefiner:
         features: (F, mels), normalised, of the audio in which the times, in seconds, lie; with
         F = 0 nothing changes. duration: of that audio, in seconds.
         """
-        if not len(features):
+        if not len(features) or not words:
             return list(characters), list(words)
-        boundaries = word_boundaries(words, self.vocabulary, CONTEXT)
+        boundaries = word_boundaries(words, self.vocabulary, self.model.context)
         return move_boundaries(characters, words, self.times(features, boundaries), duration)
 
-    def times(self, features: Tensor, boundaries: WordBoundaries) -> NDArray[np.float64]:
+    def times(self, features: Array, boundaries: WordBoundaries) -> NDArray[np.float64]:
         """Return the predicted time (N,) of each boundary, in seconds; F is not 0."""
         frames = nearest_frames(boundaries.times)
-        offsets = self.model.offsets(
-            surroundings(features, torch.from_numpy(frames)),
-            torch.from_numpy(boundaries.characters),
-            torch.from_numpy(boundaries.is_end),
-        )
-        return np.asarray((frames + offsets.numpy()) / FRAMES_PER_SECOND)
+        reach = np.arange(-self.model.reach, self.model.reach + 1)
+        around = features[(frames[:, None] + reach).clip(0, len(features) - 1)]  # (N, ·, mels)
+        offsets = self.model.offsets(around, boundaries.characters, boundaries.is_end)
+        return np.asarray((frames + offsets) / FRAMES_PER_SECOND)
 
 
 def nearest_frames(times: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.model_folder import LANGUAGE_MODEL, find_folder
 from asr.models.encoders.frozen import FrozenFeatures
+from asr.runtime.torch_engine import TorchEngine
 from asr.tables import from_table
 
 
@@ -78,12 +79,14 @@ def main() -> None:
     parser.add_argument("--frame-cache", type=Path, help="of a frozen encoder's frames")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    loaded = LoadedModel.load(given.model)
+    loaded = LoadedModel.load(given.model, runtime="torch" if given.frame_cache else "auto")
     if given.language_model:
         file = find_folder(Path(given.language_model)) / LANGUAGE_MODEL
         loaded = replace(loaded, language_model_file=file)
-    if isinstance(loaded.model.features, FrozenFeatures):
-        loaded.model.features.load(given.frame_cache)
+    if isinstance(loaded.engine, TorchEngine):
+        features = loaded.engine.model.features
+        if isinstance(features, FrozenFeatures):
+            features.load(given.frame_cache)
     lists = [read_list(Path(file), Path(ids), int(every)) for file, ids, every in given.lists]
     start = {name: float(value) for name, value in given.set}
     trials = [(name, [float(each) for each in values]) for name, *values in given.trials]

@@ -28,12 +28,14 @@ from torch import Tensor
 
 from asr.attention.masks import pool_mask
 from asr.attention.penalties import entropy
+from asr.audio.mel import SECONDS_PER_FRAME
 from asr.errors import exit_status
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
 from asr.models.speech import build_speech_model
 from asr.render.tables import markdown_table
+from asr.runtime.torch_engine import TorchEngine
 from asr.scoring import health
 from asr.training.config import SpeechConfig, load_config
 from asr.training.tasks.speech_data import SpeechData
@@ -133,9 +135,11 @@ def changed(loaded: LoadedModel, changes: Changes) -> LoadedModel:
     """Return a model with the same weights and changed attention settings."""
     attention = replace(loaded.settings.attention, **changes)
     settings = replace(loaded.settings, attention=attention)
+    assert isinstance(loaded.engine, TorchEngine)
     model = build_speech_model(settings, len(loaded.vocabulary))
-    model.load_state_dict(loaded.model.state_dict())
-    return replace(loaded, model=model.eval().requires_grad_(False), settings=settings)
+    model.load_state_dict(loaded.engine.model.state_dict())
+    engine = TorchEngine(model.eval().requires_grad_(False))
+    return replace(loaded, engine=engine, settings=settings)
 
 
 def score(loaded: LoadedModel, dev: Spoken) -> Scores:
@@ -143,11 +147,12 @@ def score(loaded: LoadedModel, dev: Spoken) -> Scores:
     segments = decode_all(loaded, dev.pieces, GREEDY)
     entropies, outside = [torch.zeros(0)], [torch.zeros(0)]
     healths: list[health.Health] = []
+    frames = round(loaded.seconds_per_annotation / SECONDS_PER_FRAME)
     for piece, segment in zip(dev.pieces, segments, strict=True):
         if len(segment.weights):
             weights = torch.from_numpy(segment.weights)
             entropies.append(entropy(weights))
-            outside.append(share_outside(weights, piece, loaded.model.frames_per_annotation))
+            outside.append(share_outside(weights, piece, frames))
             healths.append(health.measure(weights))
     cer, wer = error_rates(dev.texts, segments)
     diagonal = health.aggregate(healths).total.mean.diagonal if healths else math.nan
@@ -172,7 +177,9 @@ def share_outside(weights: Tensor, piece: Piece, reduction: int) -> Tensor:
 
 def decode(folder: Path, changes: Changes, dev: Spoken) -> dict[str, Any]:
     """Score the model of a finished run with changed attention settings."""
-    return score(changed(LoadedModel.load(folder / "model"), changes), dev)._asdict()
+    return score(
+        changed(LoadedModel.load(folder / "model", runtime="torch"), changes), dev
+    )._asdict()
 
 
 def measure(folder: Path, variant: str, data: Path, overrides: list[str], dev: Spoken) -> list[Row]:

@@ -25,7 +25,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from asr.alignment.boundaries import word_boundaries
-from asr.audio.features import FRAMES_PER_SECOND
+from asr.audio.mel import FRAMES_PER_SECOND
 from asr.audio.read import read
 from asr.corpora.manifest import read_manifest
 from asr.corpora.word_times import Timed, read_word_times, timed_words
@@ -77,7 +77,7 @@ def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed])
         return None
     places = torch.from_numpy(nearest_frames(boundaries.times[taken]))
     wide = torch.cat([places - JITTER, places + JITTER])
-    early, late = surroundings(normalised, wide).half().chunk(2)
+    early, late = surroundings(torch.from_numpy(normalised), wide).half().chunk(2)
     sound = torch.cat([early, late[:, FRAMES - 2 * JITTER :]], dim=1)
     offsets = torch.tensor(true) - places
     characters, is_end = map(torch.from_numpy, (boundaries.characters, boundaries.is_end))

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.audio.augment import add_noise, reverberate, spec_augment, speed, telephone, volume
+from asr.audio.augment import add_noise, reverberate, speed, telephone, volume
+from asr.audio.spec_augment import spec_augment
 from asr.errors import UserError
 
 RATE = 16_000

@@ -300,11 +300,12 @@ def test_silent_and_long_audio_is_not_aligned_with_a_text(recognizer: Recognizer
 # loading and settings
 
 
-def test_half_precision_weights_are_used_in_full(recognizer: Recognizer) -> None:
-    for parameter in recognizer.loaded.model.parameters():
+def test_half_precision_weights_are_used_in_full(folder: Path) -> None:
+    model = Recognizer.load(folder, runtime="torch").loaded.engine.model
+    for parameter in model.parameters():
         assert parameter.dtype == torch.float32 and not parameter.requires_grad
-    assert not recognizer.loaded.model.training
-    assert recognizer.loaded.model.normalizer.std[0] == 3.0  # what the folder says, not the default
+    assert not model.training
+    assert model.normalizer.std[0] == 3.0  # what the folder says, not the default
 
 
 def test_asr_load_is_the_door(folder: Path) -> None:
@@ -419,9 +420,9 @@ def test_models_of_the_package_have_names(tmp_path: Path, monkeypatch: pytest.Mo
     write_tiny_model(tmp_path / "package" / "small")
     monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "package")
     monkeypatch.chdir(tmp_path)
-    assert not Recognizer.load("small").loaded.model.silence_mask
+    assert not Recognizer.load("small").loaded.settings.attention.silence_mask
     write_tiny_model(tmp_path / "small", silence_mask=True)  # a folder comes first
-    assert Recognizer.load("small").loaded.model.silence_mask
+    assert Recognizer.load("small").loaded.settings.attention.silence_mask
     with pytest.raises(
         UserError, match=r"large: not a model folder, and not a model of the package \(small\)"
     ):

@@ -12,10 +12,17 @@ from asr.alignment.boundaries import WordBoundaries
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
-from asr.models.boundary import CHARACTERS, FRAMES, REACH, BoundaryModel
+from asr.models.boundary import (
+    CHARACTERS,
+    CONTEXT,
+    FRAMES,
+    REACH,
+    BoundaryModel,
+    surroundings,
+)
 from asr.models.folder import BOUNDARIES
 from asr.results import Span
-from asr.runtime.boundary import BoundaryRefiner
+from asr.runtime.boundary import BoundaryNetwork, BoundaryRefiner
 from asr.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.characters()
@@ -25,10 +32,12 @@ MELS = 4
 class FixedOffsets:
     """A boundary model with given offsets; keeps its last input."""
 
-    def __init__(self, offsets: list[int]) -> None:
-        self.fixed = torch.tensor(offsets)
+    reach, context = REACH, CONTEXT
 
-    def offsets(self, features: torch.Tensor, characters: torch.Tensor, is_end: torch.Tensor):
+    def __init__(self, offsets: list[int]) -> None:
+        self.fixed = np.array(offsets)
+
+    def offsets(self, features, characters, is_end):
         self.features, self.characters, self.is_end = features, characters, is_end
         return self.fixed
 
@@ -40,7 +49,7 @@ def test_times_are_those_of_the_nearest_frames_plus_the_offsets():
         characters=np.arange(3 * CHARACTERS).reshape(3, CHARACTERS),
         is_end=np.array([False, True, False]),
     )
-    features = torch.arange(90.0)[:, None].expand(90, MELS)
+    features = np.repeat(np.arange(90, dtype=np.float32)[:, None], MELS, 1)
     found = BoundaryRefiner(model, VOCABULARY).times(features, boundaries)
     assert found.tolist() == [0.2, 0.34, 0.45]
     assert model.features.shape == (3, FRAMES, MELS)
@@ -49,20 +58,43 @@ def test_times_are_those_of_the_nearest_frames_plus_the_offsets():
     assert model.is_end.tolist() == boundaries.is_end.tolist()
 
 
+def test_offsets_are_those_of_the_trained_network():
+    torch.manual_seed(1)
+    model = BoundaryModel(MELS, len(VOCABULARY)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    features = torch.randn(50, MELS)
+    frames = torch.arange(0, 50, 4)
+    characters = torch.randint(0, len(VOCABULARY), (len(frames), CHARACTERS))
+    is_end = torch.arange(len(frames)) % 2 == 1
+    given = (surroundings(features, frames), characters, is_end)
+    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    network = BoundaryNetwork.of(weights, len(VOCABULARY))
+    assert (network.reach, network.context, network.mels) == (REACH, CONTEXT, MELS)
+    with torch.no_grad():
+        wanted = model.offsets(*given)
+    assert network.offsets(*(each.numpy() for each in given)).tolist() == wanted.tolist()
+    assert len(set(wanted.tolist())) > 3
+    refiner = BoundaryRefiner(network, VOCABULARY)
+    boundaries = WordBoundaries(frames.numpy() / 100, characters.numpy(), is_end.numpy())
+    times = refiner.times(features.numpy(), boundaries)
+    assert times == pytest.approx((frames + wanted).numpy() / 100)
+
+
 def test_words_move_to_the_times():
     word = Span("ab", 0.2, 0.6)
     characters = [Span("a", 0.2, 0.4), Span("b", 0.4, 0.6)]
     refiner = BoundaryRefiner(FixedOffsets([5, -7]), VOCABULARY)
-    characters, (moved,) = refiner.refine(torch.zeros(90, MELS), characters, [word], 0.9)
+    characters, (moved,) = refiner.refine(np.zeros((90, MELS), np.float32), characters, [word], 0.9)
     assert (moved.start, moved.end) == (0.25, 0.53)
     assert [each.start for each in characters] == pytest.approx([0.25, 0.39])
 
 
 def test_without_words_or_features_nothing_changes():
-    refiner = BoundaryRefiner(BoundaryModel(MELS, len(VOCABULARY)).eval(), VOCABULARY)
-    assert refiner.refine(torch.zeros(9, MELS), [], [], 9.0) == ([], [])
+    refiner = BoundaryRefiner(FixedOffsets([]), VOCABULARY)
+    assert refiner.refine(np.zeros((9, MELS), np.float32), [], [], 9.0) == ([], [])
     characters, words = [Span("i", 0.03, 0.07)], [Span("i", 0.03, 0.07)]
-    found = refiner.refine(torch.zeros(0, MELS), characters, words, 0.1)
+    found = refiner.refine(np.zeros((0, MELS), np.float32), characters, words, 0.1)
     assert found == (characters, words)
 
 
@@ -129,7 +161,7 @@ def test_slowed_speech_is_refined_at_its_own_pace(tmp_path, monkeypatch):
         for each in (0.0, 0.1)
     ]
     assert scores[0] != scores[1]  # one was slowed down
-    assert torch.equal(inputs[0], inputs[1])
+    assert np.array_equal(inputs[0], inputs[1])
 
 
 def test_times_do_not_depend_on_the_batch(tmp_path):

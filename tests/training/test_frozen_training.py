@@ -9,8 +9,8 @@ from fake_encoder import fake_encoder
 from safetensors.torch import load_file
 from tones import write_tones
 
-from asr.audio.augment import add_feature_noise
 from asr.audio.read import read
+from asr.audio.spec_augment import add_feature_noise
 from asr.errors import UserError
 from asr.inference.recognizer import Recognizer
 from asr.models.encoders import frozen

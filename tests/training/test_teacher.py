@@ -74,7 +74,7 @@ def test_no_common_frames_give_no_loss():
 
 def test_its_distributions_are_those_of_the_model(tiny, tones):
     samples = read(next((tones / "train").glob("*.flac"))).samples
-    model = LoadedModel.load(tiny).model
+    model = LoadedModel.load(tiny, runtime="torch").engine.model
     encoded = model.encode(Waveforms(torch.from_numpy(samples)[None], torch.tensor([len(samples)])))
     wanted = encoded.ctc_log_probs[0, : int(encoded.ctc_lengths)].numpy()
     found = Teacher(tiny, VOCABULARY)(samples)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from asr.attention.penalties import entropy
-from asr.audio import augment
 from asr.audio.read import SAMPLE_RATE
+from asr.audio.spec_augment import add_feature_noise, spec_augment
 from asr.corpora.collate import unpad
 from asr.errors import UserError
 from asr.models.ctc import ctc_loss
@@ -230,7 +230,7 @@ class SpeechTask:
     def _change_features(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:
         settings = self.config.augment
         generator = torch.Generator(self.device).manual_seed(seed)
-        masked = augment.spec_augment(
+        masked = spec_augment(
             features,
             frames,
             generator,
@@ -242,4 +242,4 @@ class SpeechTask:
         )
         if not settings.feature_noise:
             return masked
-        return augment.add_feature_noise(masked, frames, generator, settings.feature_noise)
+        return add_feature_noise(masked, frames, generator, settings.feature_noise)

@@ -1,0 +1,1 @@
+"""Speech models in NumPy alone, for inference without torch."""

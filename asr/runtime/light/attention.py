@@ -1,0 +1,122 @@
+"""Additive attention with location features and a window in NumPy, one step at a time."""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from asr.alignment.window import check_window, distances
+from asr.models.settings import AttentionSettings
+from asr.runtime.light.layers import Array, Linear, Weights, softmax
+
+
+class Memory(NamedTuple):
+    """As `asr.attention.contract.Memory`: values (B, T, E), mask (B, T), keys (B, T, A)."""
+
+    values: Array
+    mask: NDArray[np.bool_]
+    keys: Array
+
+
+class Alignment(NamedTuple):
+    """As `asr.attention.contract.Alignment`: weights and cumulative, (B, N, T)."""
+
+    weights: Array
+    cumulative: Array
+
+
+class LightAttention:
+    """`asr.attention.additive.AdditiveAttention` with the softmax normaliser."""
+
+    def __init__(self, weights: Weights, settings: AttentionSettings) -> None:
+        """Take the weights of "decoder.attention" of a model folder."""
+        name = "decoder.attention"
+        check_window(settings)
+        self.settings = settings
+        self._key = Linear.of(weights, f"{name}.key")
+        self._query = Linear.of(weights, f"{name}.query")
+        self._energy: Array = np.asarray(weights[f"{name}.energy"], np.float32)
+        self._spread: Array | None = None
+        if settings.location_features:
+            spread = np.asarray(weights[f"{name}.location.0.weight"], np.float32)  # (F, 2, width)
+            project = np.asarray(weights[f"{name}.location.1.weight"], np.float32)[..., 0]  # (A, F)
+            self._spread = np.ascontiguousarray(spread.reshape(len(spread), -1).T)
+            self._project: Array = np.ascontiguousarray(project.T)
+
+    def windowed(self, settings: AttentionSettings) -> LightAttention:
+        """Return the same weights with the window of other settings.
+
+        Raises:
+            ValueError: it extends to one side only.
+        """
+        check_window(settings)
+        twin = copy.copy(self)
+        twin.settings = settings
+        return twin
+
+    def prepare(self, values: Array, mask: NDArray[np.bool_]) -> Memory:
+        """Make the keys of annotations (B, T, E)."""
+        return Memory(values, mask, self._key(values))
+
+    def start(self, memory: Memory) -> Alignment:
+        """Return the alignment before the first step, (B, 1, T) zeros."""
+        zeros = np.zeros((len(memory.mask), 1, memory.mask.shape[1]), np.float32)
+        return Alignment(zeros, zeros)
+
+    def __call__(
+        self, query: Array, memory: Memory, previous: Alignment
+    ) -> tuple[Array, Alignment]:
+        """Attend: query (B, N, H) → context (B, N, E) and the alignment of this step."""
+        hidden = memory.keys[:, None] + self._query(query)[:, :, None]  # (B, N, T, A)
+        if self._spread is not None:
+            hidden += self._location_term(previous)
+        np.tanh(hidden, out=hidden)
+        energies: Array = np.matmul(hidden, self._energy)  # (B, N, T)
+        allowed = memory.mask[:, None, :]
+        if self.settings.has_window:
+            energies, allowed = self._windowed(energies, allowed, previous)
+        if self.settings.temperature != 1:
+            energies /= np.float32(self.settings.temperature)
+        weights = _masked_softmax(energies, allowed)
+        context: Array = weights @ memory.values
+        return context, Alignment(weights, previous.cumulative + weights)
+
+    def _location_term(self, previous: Alignment) -> Array:
+        """L f_j from past weights: (B, N, T, A)."""
+        assert self._spread is not None
+        width = len(self._spread) // 2
+        past = np.stack([previous.weights, previous.cumulative], axis=-2)  # (B, N, 2, T)
+        padded = np.pad(past, ((0, 0), (0, 0), (0, 0), (width // 2, width // 2)))
+        windows = sliding_window_view(padded, width, axis=-1)  # (B, N, 2, T, width)
+        patches = windows.swapaxes(2, 3).reshape(-1, 2 * width)  # (B·N·T, 2·width)
+        term: Array = np.matmul(np.matmul(patches, self._spread), self._project)
+        return term.reshape(*previous.weights.shape, -1)
+
+    def _windowed(
+        self, energies: Array, allowed: NDArray[np.bool_], previous: Alignment
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Restrict energies to the window; see `asr.attention.masks.Window.apply`."""
+        settings = self.settings
+        distance = distances(previous.weights, settings.window_centre)
+        if settings.window_stride:
+            distance[..., :: settings.window_stride] = 0
+        back, ahead = settings.window_back, settings.window_ahead
+        if settings.window_soft:
+            deviation = np.where(distance < 0, np.float32(back / 2), np.float32(ahead / 2))
+            squares: Array = np.square(distance / deviation).astype(np.float32)
+            return energies - squares / np.float32(2), allowed
+        inside = allowed & (distance >= -back) & (distance <= ahead)
+        kept: NDArray[np.bool_] = np.where(inside.any(-1, keepdims=True), inside, allowed)
+        return energies, kept
+
+
+def _masked_softmax(energies: Array, allowed: NDArray[np.bool_]) -> Array:
+    """Return the softmax over the allowed positions; 0 elsewhere, and 0 if none is allowed."""
+    lowest = np.finfo(np.float32).min
+    weights = softmax(np.where(allowed, energies, lowest))
+    weights *= allowed
+    return weights

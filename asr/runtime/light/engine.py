@@ -1,0 +1,269 @@
+"""Inference in NumPy, on the CPU, for the speech models that it supports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from asr.audio.mel import HOP_MS, SECONDS_PER_FRAME, WINDOW_MS, mel_filters
+from asr.audio.read import SAMPLE_RATE
+from asr.errors import UserError
+from asr.models.encoders.cache import ContentCache
+from asr.models.encoders.public import ENCODERS, frame_cache, load_public
+from asr.models.encoders.public import SECONDS_PER_FRAME as PUBLIC_SECONDS_PER_FRAME
+from asr.models.settings import AttentionSettings, DecoderSettings, SpeechSettings
+from asr.runtime.engine import EncodedAudio, PaddedAudio
+from asr.runtime.light.attention import Memory
+from asr.runtime.light.decoder import DecoderLayers, LightDecoder, forced, mean
+from asr.runtime.light.layers import (
+    Array,
+    BiLSTM,
+    Convolution,
+    LayerNorm,
+    Linear,
+    Weights,
+    log_softmax,
+    reversal,
+    within,
+)
+from asr.runtime.light.shapes import weight_shapes
+
+FLOOR = 1e-10  # as in `asr.audio.features.LogMel`
+Lengths = NDArray[np.int64]
+
+
+def unsupported(settings: SpeechSettings) -> str | None:
+    """Return the first setting of a model that needs torch; None if it needs none."""
+    plain = DecoderSettings()
+    reasons = {
+        f'attention.kind = "{settings.attention.kind}"': settings.attention.kind != "additive",
+        f"attention.heads = {settings.attention.heads}": settings.attention.heads != 1,
+        f'attention.normalizer = "{settings.attention.normalizer}"': (
+            settings.attention.normalizer != "softmax"
+        ),
+    }
+    for name in ("cell", "layers", "attend", "input_feeding", "layer_norm"):
+        value = getattr(settings.decoder, name)
+        reasons[f"decoder.{name} = {value}"] = value != getattr(plain, name)
+    return next((reason for reason, applies in reasons.items() if applies), None)
+
+
+class LightEngine:
+    """An `asr.runtime.engine.Engine` in NumPy; equal to torch's to 1e-4."""
+
+    def __init__(self, settings: SpeechSettings, weights: Weights, vocabulary_size: int) -> None:
+        """Take the weights of a model folder.
+
+        Raises:
+            UserError: the settings name an unknown public encoder.
+            ValueError: the settings are not supported (see `unsupported`), impossible, or not
+                those of the weights.
+        """
+        if (reason := unsupported(settings)) is not None:
+            raise ValueError(f"{reason} needs torch")
+        self.settings = settings
+        self._features = _features(settings)
+        wanted = weight_shapes(settings, vocabulary_size, self._features.size)
+        found = {name: value.shape for name, value in weights.items()}
+        names = sorted(wanted.keys() | found.keys())
+        differing = [name for name in names if wanted.get(name) != found.get(name)]
+        if differing:
+            raise ValueError(f"{differing[0]} and {len(differing) - 1} more do not fit")
+        self._mean = np.asarray(weights["normalizer.mean"], np.float32)
+        self._deviation = np.asarray(weights["normalizer.std"], np.float32)
+        self._encoder = _Encoder(weights, settings)
+        self._ctc = Linear.of(weights, "ctc.output") if settings.ctc.subframes else None
+        self._decoder = DecoderLayers(weights, settings.attention, settings.decoder)
+
+    @property
+    def seconds_per_annotation(self) -> float:
+        """See `Engine.seconds_per_annotation`."""
+        return self._encoder.reduction * self._features.seconds_per_frame
+
+    @property
+    def has_ctc(self) -> bool:
+        """See `Engine.has_ctc`."""
+        return self._ctc is not None
+
+    def encode(self, audio: PaddedAudio) -> EncodedAudio:
+        """See `Engine.encode`."""
+        given = [row[:length] for row, length in zip(audio.samples, audio.lengths, strict=True)]
+        features = [self._normalised(self._features(samples)) for samples in given]
+        frames = np.array([len(each) for each in features], np.int64)
+        padded = np.zeros((len(features), frames.max(initial=0), len(self._mean)), np.float32)
+        for row, each in zip(padded, features, strict=True):
+            row[: len(each)] = each
+        values, lengths = self._encoder(padded, frames)
+        mask = within(lengths, values.shape[1])
+        subframes = self.settings.ctc.subframes
+        ctc = None
+        if self._ctc is not None:
+            logits = self._ctc(values)  # (B, T, subframes · V)
+            ctc = log_softmax(logits.reshape(len(values), values.shape[1] * subframes, -1))
+        if self.settings.attention.silence_mask:
+            mask = mask & self._pooled(audio.speech, values.shape[1])
+        memory = self._decoder.attention.prepare(values, mask)
+        return EncodedAudio(memory, lengths, ctc, lengths * subframes, features)
+
+    def decoder(self, memory: Memory) -> LightDecoder:
+        """See `Engine.decoder`."""
+        return LightDecoder(self._decoder, memory)
+
+    def decoder_without_audio(self, memory: Memory) -> LightDecoder:
+        """See `Engine.decoder_without_audio`."""
+        values = mean(memory)[:, None]  # (B, 1, E)
+        mask = np.ones(values.shape[:2], bool)
+        return self.decoder(self._decoder.attention.prepare(values, mask))
+
+    def force(
+        self, memory: Memory, tokens: Sequence[int]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """See `Engine.force`."""
+        return forced(self._decoder, memory, tokens)
+
+    def windowed(self, attention: AttentionSettings) -> LightEngine:
+        """See `Engine.windowed`."""
+        twin = object.__new__(LightEngine)
+        twin.__dict__.update(self.__dict__)
+        twin.settings = replace(self.settings, attention=attention)  # type: ignore[arg-type]
+        twin._decoder = self._decoder.windowed(attention)
+        return twin
+
+    def _normalised(self, features: Array) -> Array:
+        """Normalise features (F, size); see `asr.audio.features.Normalizer`."""
+        if self._features.utterance_mean and len(features):
+            features = features - features.mean(0)
+        return (features - self._mean) / self._deviation
+
+    def _pooled(self, speech: NDArray[np.bool_], annotations: int) -> NDArray[np.bool_]:
+        """Return which annotations have speech, (B, annotations), of 10 ms frames (B, F)."""
+        frames = round(self.seconds_per_annotation / SECONDS_PER_FRAME)
+        padded = np.zeros((len(speech), annotations * frames), bool)
+        padded[:, : speech.shape[1]] = speech[:, : padded.shape[1]]
+        return np.asarray(padded.reshape(len(speech), annotations, frames).any(-1))
+
+
+class _Features(Protocol):
+    size: int
+    utterance_mean: bool
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """Seconds from one frame to the next."""
+
+    def __call__(self, samples: Array) -> Array:
+        """Return features (F, size) of samples (S,)."""
+
+
+def _features(settings: SpeechSettings) -> _Features:
+    if settings.encoder.kind == "frozen":
+        return _PublicFrames(settings.encoder.public)
+    return _LogMel(settings.features.mels, settings.features.utterance_mean)
+
+
+class _LogMel:
+    """`asr.audio.features.LogMel` of one recording."""
+
+    seconds_per_frame = SECONDS_PER_FRAME
+
+    def __init__(self, mels: int, utterance_mean: bool) -> None:
+        self.size = mels
+        self.utterance_mean = utterance_mean
+        self._hop = SAMPLE_RATE * HOP_MS // 1000
+        size = SAMPLE_RATE * WINDOW_MS // 1000
+        self._fft_size = 1 << (size - 1).bit_length()
+        places = np.arange(size) / size
+        self._window = (0.5 - 0.5 * np.cos(2 * np.pi * places)).astype(np.float32)  # periodic Hann
+        self._filters = mel_filters(SAMPLE_RATE, self._fft_size, mels).T.copy()
+
+    def __call__(self, samples: Array) -> Array:
+        """See `_Features`."""
+        if len(samples) < len(self._window):
+            return np.zeros((0, self._filters.shape[1]), np.float32)
+        frames = sliding_window_view(samples, len(self._window))[:: self._hop]  # (F, window)
+        spectrum = np.fft.rfft(frames * self._window, n=self._fft_size)
+        power = np.square(spectrum.real) + np.square(spectrum.imag)
+        mels = power.astype(np.float32) @ self._filters
+        features: Array = np.log(np.maximum(mels, np.float32(FLOOR)))
+        return features
+
+
+class _PublicFrames:
+    """Frames of a public encoder, which is loaded on first use."""
+
+    seconds_per_frame = PUBLIC_SECONDS_PER_FRAME
+    utterance_mean = False
+
+    def __init__(self, name: str) -> None:
+        if name not in ENCODERS:
+            raise UserError(f"encoder.public = {name!r} is not one of: {', '.join(ENCODERS)}")
+        self.name = name
+        self.size = ENCODERS[name].size
+        self._cache: ContentCache | None = None
+
+    def __call__(self, samples: Array) -> Array:
+        """See `_Features`."""
+        if self._cache is None:
+            self._cache = frame_cache(None, load_public(self.name))
+        return self._cache(samples)
+
+
+class _Encoder:
+    """`asr.models.encoders.acoustic.AcousticEncoder`."""
+
+    def __init__(self, weights: Weights, settings: SpeechSettings) -> None:
+        encoder, name = settings.encoder, "encoder"
+        self._convolutions: list[Convolution] = []
+        if encoder.kind != "frozen":
+            parts = (f"{name}.front.first", f"{name}.front.second")
+            self._convolutions = [Convolution.of(weights, part) for part in parts]
+        self._enter = Linear.of(weights, f"{name}.enter")
+        self._layers = [
+            (LayerNorm.of(weights, f"{name}.norms.{at}"), BiLSTM.of(weights, f"{name}.layers.{at}"))
+            for at in range(encoder.layers)
+        ]
+        self._before = encoder.layers_before_reduction
+        self._reduce: Linear | None = None
+        if self._before < encoder.layers:
+            self._reduce = Linear.of(weights, f"{name}.reduce")
+        self._last_norm = LayerNorm.of(weights, f"{name}.last_norm")
+        self.reduction: int = 2 ** len(self._convolutions) * (1 if self._reduce is None else 2)
+
+    def __call__(self, features: Array, lengths: Lengths) -> tuple[Array, Lengths]:
+        """Annotate features (B, F, size), 0 beyond lengths (B,) → (B, T, E), lengths (B,)."""
+        hidden, lengths = self._convolve(features, lengths)
+        hidden = self._enter(hidden)
+        order = reversal(lengths, hidden.shape[1])
+        for at, (norm, layer) in enumerate(self._layers):
+            if self._reduce is not None and at == self._before:
+                hidden, lengths = self._halve(self._reduce, hidden, lengths)
+                order = reversal(lengths, hidden.shape[1])
+            hidden = hidden + layer(norm(hidden), order)
+        values = self._last_norm(hidden) * within(lengths, hidden.shape[1])[:, :, None]
+        return values, lengths
+
+    def _convolve(self, features: Array, lengths: Lengths) -> tuple[Array, Lengths]:
+        """Apply the convolutions, each masked over time → (B, ⌈F/4⌉, ·)."""
+        if not self._convolutions:
+            return features, lengths
+        hidden = features[:, :, :, None]  # (B, F, mels, 1)
+        for layer in self._convolutions:
+            hidden = layer(hidden)
+            np.maximum(hidden, 0, out=hidden)
+            lengths = (lengths + 1) // 2
+            hidden *= within(lengths, hidden.shape[1])[:, :, None, None]
+        swapped = hidden.swapaxes(2, 3)  # channels, then mels, as in the weights
+        return swapped.reshape(*swapped.shape[:2], -1), lengths
+
+    @staticmethod
+    def _halve(reduce: Linear, hidden: Array, lengths: Lengths) -> tuple[Array, Lengths]:
+        """Join each pair of annotations: (B, T, E) → (B, ⌈T/2⌉, E)."""
+        hidden = hidden * within(lengths, hidden.shape[1])[:, :, None]
+        hidden = np.pad(hidden, ((0, 0), (0, hidden.shape[1] % 2), (0, 0)))
+        pairs = hidden.reshape(len(hidden), hidden.shape[1] // 2, -1)
+        return reduce(pairs), (lengths + 1) // 2

@@ -1,0 +1,324 @@
+"""The NumPy engine computes what torch computes, for every setting that it supports."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fake_encoder import fake_encoder
+from tiny_model import write_tiny_model
+
+from asr.audio.speech import speech_mask
+from asr.errors import UserError
+from asr.inference.loaded import LoadedModel
+from asr.inference.recognizer import Recognizer
+from asr.models.encoders import frozen
+from asr.models.settings import (
+    AcousticSettings,
+    CTCSettings,
+    DecoderSettings,
+    FeatureSettings,
+    SpeechAttentionSettings,
+    SpeechSettings,
+)
+from asr.models.speech import build_speech_model
+from asr.runtime.engine import PaddedAudio
+from asr.runtime.light import engine as light
+from asr.runtime.light.engine import LightEngine, unsupported
+from asr.runtime.light.shapes import weight_shapes
+from asr.runtime.torch_engine import TorchEngine
+
+SYMBOLS = 9
+ENCODER = AcousticSettings(channels=3, state_size=10, layers=3, layers_before_reduction=1)
+ATTENTION = SpeechAttentionSettings(size=7, location_features=2, location_width=5)
+DECODER = DecoderSettings(embedding_size=6, state_size=11, readout_size=6)
+PLAIN = SpeechSettings(FeatureSettings(mels=10), ENCODER, ATTENTION, DECODER)
+FROZEN = AcousticSettings(kind="frozen", state_size=10, layers=2, layers_before_reduction=1)
+
+
+def attending(**changes) -> SpeechSettings:
+    return replace(PLAIN, attention=replace(ATTENTION, **changes))
+
+
+def decoding(**changes) -> SpeechSettings:
+    return replace(PLAIN, decoder=replace(DECODER, **changes))
+
+
+def encoding(**changes) -> SpeechSettings:
+    return replace(PLAIN, encoder=replace(ENCODER, **changes))
+
+
+SUPPORTED = {
+    "plain": PLAIN,
+    "frozen": SpeechSettings(encoder=FROZEN, attention=ATTENTION, decoder=DECODER),
+    "mean-kept": replace(PLAIN, features=FeatureSettings(mels=10, utterance_mean=False)),
+    "no-ctc": replace(PLAIN, ctc=CTCSettings(0)),
+    "three-subframes": replace(PLAIN, ctc=CTCSettings(3)),
+    "no-reduction": encoding(layers_before_reduction=3),
+    "reduction-first": encoding(layers_before_reduction=0),
+    "no-layers": encoding(layers=0, layers_before_reduction=0),
+    "no-location": attending(location_features=0),
+    "temperature": attending(temperature=0.6),
+    "silence-mask": attending(silence_mask=True),
+    "window": attending(window_back=2, window_ahead=3),
+    "window-expectation": attending(window_back=2, window_ahead=3, window_centre="expectation"),
+    "window-soft": attending(window_back=2, window_ahead=3, window_soft=True),
+    "window-stride": attending(window_back=1, window_ahead=1, window_stride=4),
+    "masked-window": attending(window_back=1, window_ahead=1, silence_mask=True),
+    "mean": decoding(initial="mean"),
+    "zero": decoding(initial="zero"),
+    "tanh": decoding(readout="tanh"),
+    "tied": decoding(tied=True),
+    "no-token": decoding(token_to_cell=False, readout_token=False),
+    "no-context": decoding(readout_context=False),
+}
+UNSUPPORTED = {
+    "dot": attending(kind="dot", location_features=0),
+    "heads": attending(heads=7, location_features=0),
+    "smoothed": attending(normalizer="smoothed"),
+    "lstm": decoding(cell="lstm"),
+    "two-layers": decoding(layers=2),
+    "after": decoding(attend="after"),
+    "feeding": decoding(input_feeding=True),
+    "layer-norm": decoding(layer_norm=True),
+}
+
+
+@pytest.fixture(autouse=True)
+def encoder(monkeypatch):
+    for module in (frozen, light):
+        monkeypatch.setattr(module, "load_public", fake_encoder)
+
+
+def engines(settings: SpeechSettings) -> tuple[TorchEngine, LightEngine]:
+    """Make a random model, and both engines around its weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        model = build_speech_model(settings, SYMBOLS).eval().requires_grad_(False)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.4)
+        model.normalizer.mean.normal_()
+        model.normalizer.std.uniform_(1, 3)
+    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    return TorchEngine(model), LightEngine(settings, weights, SYMBOLS)
+
+
+def audio(*seconds: float) -> PaddedAudio:
+    """Bursts of noise with silence between them."""
+    random = np.random.default_rng(2)
+    counts = [round(16_000 * each) for each in seconds]
+    samples = np.zeros((len(counts), max(counts)), np.float32)
+    masks = []
+    for row, count in zip(samples, counts, strict=True):
+        loud = np.repeat(random.random(1 + count // 3200) < 0.6, 3200)[:count]
+        row[:count] = 0.2 * random.standard_normal(count) * (loud + 1e-4)
+        masks.append(speech_mask(row[:count]))
+    speech = np.zeros((len(masks), max(map(len, masks))), bool)
+    for row, mask in zip(speech, masks, strict=True):
+        row[: len(mask)] = mask
+    return PaddedAudio(samples, np.array(counts), speech)
+
+
+def row_of(given: PaddedAudio, row: int) -> PaddedAudio:
+    """Return one recording of a batch, without padding."""
+    count = int(given.lengths[row])
+    frames = len(speech_mask(given.samples[row, :count]))
+    return PaddedAudio(
+        given.samples[[row], :count], given.lengths[[row]], given.speech[[row], :frames]
+    )
+
+
+def close(one, other, atol=2e-5):
+    np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=atol, rtol=1e-4)
+
+
+@pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
+def test_both_engines_encode_and_step_alike(settings):
+    torch_engine, numpy_engine = engines(settings)
+    assert numpy_engine.seconds_per_annotation == torch_engine.seconds_per_annotation
+    assert numpy_engine.has_ctc == torch_engine.has_ctc
+    given = audio(1.31, 0.7, 1.0)
+    wanted, found = torch_engine.encode(given), numpy_engine.encode(given)
+    assert found.lengths.tolist() == wanted.lengths.tolist()
+    assert found.ctc_lengths.tolist() == wanted.ctc_lengths.tolist()
+    for row, (length, frames) in enumerate(zip(wanted.lengths, wanted.ctc_lengths, strict=True)):
+        close(found.features[row], wanted.features[row], atol=2e-3)  # logarithms near 1e-10
+        close(found.memory.values[row, :length], wanted.memory.values[row, :length])
+        if wanted.ctc is not None:
+            close(found.ctc[row, :frames], wanted.ctc[row, :frames])
+    assert (found.ctc is None) == (wanted.ctc is None)
+    assert (found.memory.mask == wanted.memory.mask.numpy()).all()
+    for name in ("decoder", "decoder_without_audio"):
+        one, other = (
+            getattr(each, name)(encoded.memory)
+            for each, encoded in ((torch_engine, wanted), (numpy_engine, found))
+        )
+        assert one.utterances == other.utterances == 3
+        states = [one.start(), other.start()]
+        parents = np.array([[0, 0], [0, 0], [0, 0]])
+        states = [each.select(s, parents) for each, s in zip((one, other), states, strict=True)]
+        random = np.random.default_rng(1)
+        for _ in range(6):
+            tokens = random.integers(1, SYMBOLS, (len(parents), 2))
+            first, second = (
+                each.step(tokens, s) for each, s in zip((one, other), states, strict=True)
+            )
+            close(second.log_probs, first.log_probs, atol=1e-4)
+            close(second.weights, first.weights)
+            parents = random.integers(0, 2, (len(parents), 2))
+            states = [each.select(s.state, parents) for each, s in ((one, first), (other, second))]
+        rows = np.array([2, 0])
+        (one, left), (other, right) = (
+            each.take(s, rows) for each, s in zip((one, other), states, strict=True)
+        )
+        first, second = one.step(tokens[:2], left), other.step(tokens[:2], right)
+        close(second.log_probs, first.log_probs, atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
+def test_a_recording_does_not_depend_on_its_batch(settings):
+    _, engine = engines(settings)
+    given = audio(1.31, 0.7)
+    together = engine.encode(given)
+    for row, length in enumerate(together.lengths):
+        alone = engine.encode(row_of(given, row))
+        assert alone.lengths.tolist() == [length]
+        close(together.memory.values[row, :length], alone.memory.values[0], atol=1e-5)
+        close(together.memory.mask[row, :length], alone.memory.mask[0])
+        tokens = np.array([[3]] * 2)
+        one = engine.decoder(together.memory)
+        other = engine.decoder(alone.memory)
+        first = one.step(tokens, one.start())
+        second = other.step(tokens[:1], other.start())
+        close(first.log_probs[row], second.log_probs[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["plain", "window", "silence-mask", "frozen"])
+def test_both_engines_read_a_known_text_alike(name):
+    torch_engine, numpy_engine = engines(SUPPORTED[name])
+    given = audio(1.3)
+    found = [
+        each.force(each.encode(given).memory, [4, 2, 7, 2]) for each in (torch_engine, numpy_engine)
+    ]
+    (weights, scores), (own_weights, own_scores) = found
+    assert own_weights.shape == weights.shape and own_scores.shape == (5,)
+    close(own_weights, weights)
+    close(own_scores, scores, atol=1e-4)
+
+
+def test_a_window_can_be_set_later_and_leaves_the_engine_as_it_was():
+    torch_engine, engine = engines(PLAIN)
+    given, narrow = audio(1.3), SUPPORTED["window"].attention
+    memory = engine.encode(given).memory
+    wanted, _ = torch_engine.windowed(narrow).force(torch_engine.encode(given).memory, [4, 2, 7])
+    before, _ = engine.force(memory, [4, 2, 7])
+    found, _ = engine.windowed(narrow).force(memory, [4, 2, 7])
+    close(found, wanted)
+    assert not np.allclose(found, before)
+    close(engine.force(memory, [4, 2, 7])[0], before, atol=0)
+    for each in (torch_engine, engine):
+        with pytest.raises(ValueError, match=r"both ways, got back=2, ahead=0"):
+            each.windowed(replace(ATTENTION, window_back=2))
+
+
+# Which models
+
+
+@pytest.mark.parametrize("settings", [*SUPPORTED.values(), *UNSUPPORTED.values()])
+def test_a_model_is_supported_or_the_reason_is_given(settings):
+    reason = unsupported(settings)
+    assert (reason is None) == (settings in SUPPORTED.values())
+    if reason is not None:
+        with pytest.raises(ValueError, match="needs torch"):
+            LightEngine(settings, {}, SYMBOLS)
+
+
+@pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
+def test_the_shapes_of_the_weights_are_those_of_the_trained_model(settings):
+    model = build_speech_model(settings, SYMBOLS)
+    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    assert weight_shapes(settings, SYMBOLS, model.features.size) == wanted
+
+
+def test_weights_that_do_not_fit_are_refused():
+    torch_engine, _ = engines(PLAIN)
+    weights = {name: value.numpy() for name, value in torch_engine.model.state_dict().items()}
+    for wrong in (
+        {**weights, "strange": np.zeros(1)},
+        {name: value for name, value in weights.items() if name != "ctc.output.bias"},
+        {**weights, "encoder.enter.weight": np.zeros((2, 2), np.float32)},
+    ):
+        with pytest.raises(ValueError, match="and 0 more do not fit"):
+            LightEngine(PLAIN, wrong, SYMBOLS)
+    with pytest.raises(ValueError, match="between 0 and layers=3, got 4"):
+        LightEngine(encoding(layers_before_reduction=4), weights, SYMBOLS)
+    with pytest.raises(ValueError, match="location_width must be odd"):
+        LightEngine(attending(location_width=4), weights, SYMBOLS)
+
+
+def test_the_runtime_is_chosen_by_model_and_device(tmp_path):
+    folder = write_tiny_model(tmp_path / "tiny")
+    assert isinstance(LoadedModel.load(folder).engine, LightEngine)
+    assert isinstance(LoadedModel.load(folder, runtime="torch").engine, TorchEngine)
+    assert isinstance(LoadedModel.load(folder, device="auto").engine, TorchEngine)
+    with pytest.raises(UserError, match=r"device 'auto' needs torch"):
+        LoadedModel.load(folder, device="auto", runtime="numpy")
+    with pytest.raises(UserError, match=r"runtime 'jax' is not one of: auto, numpy, torch"):
+        LoadedModel.load(folder, runtime="jax")
+    config = folder / "config.json"
+    config.write_text(config.read_text("utf-8").replace('"cell": "gru"', '"cell": "lstm"'), "utf-8")
+    with pytest.raises(UserError, match=r"decoder.cell = lstm needs torch"):
+        LoadedModel.load(folder, runtime="numpy")
+    with pytest.raises(UserError, match=r"do not fit"):  # torch, but the weights are of a GRU
+        LoadedModel.load(folder)
+
+
+# Without torch
+
+SCRIPT = """
+import sys
+sys.modules["torch"] = None  # as if it were not installed
+from asr.cli import main
+status = main(sys.argv[1:])
+loaded = {name.partition(".")[0] for name, module in sys.modules.items() if module is not None}
+print(sorted(loaded & {"torch", "scipy", "librosa", "matplotlib"}), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+
+
+SPEECH = Path(__file__).parents[2] / "data" / "speech"
+RECORDING = SPEECH / "5683-32866-0027.flac"
+
+
+def test_the_shipped_model_transcribes_and_aligns_without_torch(tmp_path):
+    wanted = Recognizer.load(runtime="torch").transcribe(RECORDING)
+    done = without_torch("transcribe", RECORDING)
+    assert (done.returncode, done.stdout.strip()) == (0, wanted.text)
+    assert done.stderr.splitlines()[-1] == "[]"
+    found = Recognizer.load(runtime="numpy").transcribe(RECORDING)
+    assert found.text == wanted.text
+    close(found.weights, wanted.weights, atol=1e-4)
+    assert found.log_probability == pytest.approx(wanted.log_probability, abs=1e-3)
+    assert [each[:3] for each in found.words] == [each[:3] for each in wanted.words]
+    aligned = without_torch("align", RECORDING, "--text", "a cold bright moon")
+    assert aligned.returncode == 0 and "bright" in aligned.stdout
+    ids = tmp_path / "ids.txt"
+    ids.write_text(RECORDING.stem + "\n", "utf-8")
+    evaluated = without_torch("evaluate", SPEECH / "manifest.jsonl", "--ids", ids, "--beam", 1)
+    assert evaluated.returncode == 0 and "WER" in evaluated.stdout
+
+
+def test_what_needs_torch_says_so_in_one_line(tmp_path):
+    done = without_torch("transcribe", RECORDING, "--runtime", "torch")
+    assert done.returncode == 2
+    assert "this model needs torch: pip install" in done.stderr
+    assert "Traceback" not in done.stderr
