@@ -9,6 +9,8 @@ from collections.abc import Callable
 FAILED = 2
 INTERRUPTED = 130  # the shell's status for SIGINT
 PIPE_CLOSED = 141  # the shell's status for SIGPIPE
+EXTRA = "train"  # of the package, which brings what transcribing does without:
+OF_EXTRA = ("torch", "scipy", "matplotlib", "sentencepiece")
 
 
 class UserError(ValueError):
@@ -18,7 +20,8 @@ class UserError(ValueError):
 def exit_status(command: Callable[[], int | None]) -> int:
     """Run a command and return its exit status; None counts as 0.
 
-    User errors, and files that cannot be read or written, are reported in one line on stderr.
+    User errors, files that cannot be read or written, and packages of the extra that are not
+    installed, are reported in one line on stderr.
     """
     try:
         status = command() or 0
@@ -26,6 +29,11 @@ def exit_status(command: Callable[[], int | None]) -> int:
         return status
     except UserError as error:
         complain(error)
+        return FAILED
+    except ModuleNotFoundError as error:
+        if error.name not in OF_EXTRA:
+            raise
+        complain(f"this needs {error.name}, of the extra `{EXTRA}`: pip install '.[{EXTRA}]'")
         return FAILED
     except BrokenPipeError:  # the program that reads our output has exited
         _abandon_stdout()

@@ -43,12 +43,8 @@ def load_engine(
 
 
 def _torch_engine(folder: ModelFolder, vocabulary_size: int, device: str) -> Engine:
-    try:
-        from asr.models.speech import load_speech_model
-        from asr.runtime.device import choose_device
-        from asr.runtime.torch_engine import TorchEngine
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise UserError(f"{folder.path}: this model needs torch: pip install torch") from error
+    from asr.models.speech import load_speech_model
+    from asr.runtime.device import choose_device
+    from asr.runtime.torch_engine import TorchEngine
+
     return TorchEngine(load_speech_model(folder, vocabulary_size).to(choose_device(device)))

@@ -281,7 +281,8 @@ def test_the_runtime_is_chosen_by_model_and_device(tmp_path):
 
 SCRIPT = """
 import sys
-sys.modules["torch"] = None  # as if it were not installed
+for name in ("torch", "scipy", "matplotlib", "sentencepiece", "librosa"):
+    sys.modules[name] = None  # as if it were not installed
 from asr.cli import main
 status = main(sys.argv[1:])
 loaded = {name.partition(".")[0] for name, module in sys.modules.items() if module is not None}
@@ -295,7 +296,9 @@ def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
 
 
-SPEECH = Path(__file__).parents[2] / "data" / "speech"
+ROOT = Path(__file__).parents[2]
+SPEECH = ROOT / "data" / "speech"
+CONFIG = ROOT / "recipes" / "tones" / "tones.toml"
 RECORDING = SPEECH / "5683-32866-0027.flac"
 
 
@@ -318,7 +321,13 @@ def test_the_shipped_model_transcribes_and_aligns_without_torch(tmp_path):
 
 
 def test_what_needs_torch_says_so_in_one_line(tmp_path):
-    done = without_torch("transcribe", RECORDING, "--runtime", "torch")
-    assert done.returncode == 2
-    assert "this model needs torch: pip install" in done.stderr
-    assert "Traceback" not in done.stderr
+    for arguments in (
+        ("transcribe", RECORDING, "--runtime", "torch"),
+        ("translate", "good morning"),
+        ("train", CONFIG, tmp_path / "run", "--data", tmp_path),
+        ("evaluate", SPEECH / "manifest.jsonl", "--limit", 1, "--beam", 1, "--attention"),
+    ):
+        done = without_torch(*arguments)
+        error, loaded = done.stderr.splitlines()[-2:]
+        assert (done.returncode, loaded) == (2, "[]"), arguments
+        assert error == "asr: error: this needs torch, of the extra `train`: pip install '.[train]'"
