@@ -81,15 +81,14 @@ def _evaluate(given: argparse.Namespace) -> int:
         data=given.data,
         model=given.model,
         limit=given.limit,
-        speech=SpeechOptions(
-            given.ids, Decoding.given(given), given.speed, given.attention, given.runtime
-        ),
+        speech=SpeechOptions(given.ids, Decoding.given(given), given.speed, given.attention),
         translation=TranslationOptions(
             given.to, given.beam, given.length_penalty, given.whole, given.heat_map
         ),
         as_json=given.json,
         output=given.output,
         device=given.device,
+        runtime=given.runtime,
     )
 
 
@@ -138,6 +137,7 @@ def _translate(given: argparse.Namespace) -> int:
         whole=given.whole,
         heat_map=given.heat_map,
         device=given.device,
+        runtime=given.runtime,
     )
 
 

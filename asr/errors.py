@@ -10,7 +10,7 @@ FAILED = 2
 INTERRUPTED = 130  # the shell's status for SIGINT
 PIPE_CLOSED = 141  # the shell's status for SIGPIPE
 EXTRA = "train"  # of the package, which brings what transcribing does without:
-OF_EXTRA = ("torch", "scipy", "matplotlib", "sentencepiece")
+OF_EXTRA = ("torch", "scipy", "matplotlib")
 
 
 class UserError(ValueError):

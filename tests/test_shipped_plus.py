@@ -12,7 +12,7 @@ from asr.corpora import read_manifest
 from asr.errors import UserError
 from asr.inference.recognizer import SHIPPED, Recognizer
 from asr.model_folder import LANGUAGE_MODEL, PRETRAINED
-from asr.models.encoders import frozen
+from asr.models.encoders import public
 from asr.scoring.words import ErrorCounts, count_characters
 
 PLUS = PRETRAINED / "english-plus"
@@ -31,7 +31,7 @@ def test_the_folder_is_small_and_its_card_names_the_encoder() -> None:
 
 
 def test_it_uses_the_language_models_of_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frozen, "load_public", fake_encoder)
+    monkeypatch.setattr(public, "load_public", fake_encoder)
     recognizer = asr.load("english-plus")
     assert recognizer.loaded.language_model_file == SHIPPED / LANGUAGE_MODEL
     assert recognizer.decoding.fastest == 0.0

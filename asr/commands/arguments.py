@@ -346,6 +346,7 @@ moves to the next cue. The package's models translate English to French and Germ
         help="Folder of a translation model; repeated, the models form an ensemble.",
     )
     add_device(parser)
+    add_runtime(parser)
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",

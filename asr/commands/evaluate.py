@@ -23,6 +23,7 @@ def run(
     as_json: bool,
     output: Path | None,
     device: str = "cpu",
+    runtime: str = "auto",
 ) -> int:
     """Evaluate a model on a manifest or on sentence pairs; return 0, or 2 if anything failed.
 
@@ -41,14 +42,14 @@ def run(
         _expect(data, PAIRS, f"for {whose}, wanted lines of source<TAB>target")
         from asr.commands.evaluate_translation import run as run_translation
 
-        return run_translation(data, model, limit, translation, as_json, output, device)
+        return run_translation(data, model, limit, translation, as_json, output, device, runtime)
     whose = f"{model or 'the shipped speech model'}, which does not translate"
     _refuse(translation.given(), whose)
     wanted = "a manifest (JSON lines), or a translator: --model DIR or --to LANGUAGE"
     _expect(data, MANIFEST, f"for {whose}, wanted {wanted}")
     from asr.commands.evaluate_speech import run as run_speech
 
-    return run_speech(data, model, limit, speech, as_json, output, device)
+    return run_speech(data, model, limit, speech, as_json, output, device, runtime)
 
 
 def _task(model: str | None, to: str | None) -> str:

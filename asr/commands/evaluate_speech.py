@@ -56,20 +56,18 @@ class SpeechOptions(NamedTuple):
     """The beam size, and the options that only speech models have.
 
     ids: a file of ids to use. speed: factor by which the audio is played faster. attention: report
-    attention health. runtime: what computes the model.
+    attention health.
     """
 
     ids: Path | None
     decoding: Decoding
     speed: float
     attention: bool
-    runtime: str = "auto"
 
     def given(self) -> dict[str, object]:
         """Return the given options that only speech models have, by name."""
         every = {"ids": self.ids, **self.decoding._asdict()}
         every["speed"] = None if self.speed == 1 else self.speed
-        every["runtime"] = None if self.runtime == "auto" else self.runtime
         return {name: each for name, each in every.items() if name != "beam" and each is not None}
 
 
@@ -81,6 +79,7 @@ def run(
     as_json: bool,
     output: Path | None,
     device: str = "cpu",
+    runtime: str = "auto",
 ) -> int:
     """Evaluate a model on a manifest; return 0, or 2 if recordings failed (they are not counted).
 
@@ -89,7 +88,7 @@ def run(
     Raises:
         UserError: nothing can be evaluated.
     """
-    ids, decoding, speed, attention, runtime = options
+    ids, decoding, speed, attention = options
     utterances = read_manifest(manifest)
     if ids is not None:
         utterances = select(utterances, ids)

@@ -94,6 +94,7 @@ def run(
     as_json: bool,
     output: Path | None,
     device: str = "cpu",
+    runtime: str = "auto",
 ) -> int:
     """Evaluate a translation model on sentence pairs; return 0.
 
@@ -115,7 +116,7 @@ def run(
             file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
         from asr.inference.translator import Translator
 
-        translator = Translator.load(model, device, options.to)
+        translator = Translator.load(model, device, options.to, runtime)
         report = _evaluated(translator, _references(translator, read, limit), options)
         print((_as_json if as_json else _as_text)(report))
         if file is not None:

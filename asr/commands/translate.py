@@ -32,6 +32,7 @@ def run(
     whole: bool,
     heat_map: Path | None,
     device: str = "cpu",
+    runtime: str = "auto",
 ) -> int:
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
@@ -53,7 +54,7 @@ def run(
         if texts or heat_map is not None:
             raise UserError("subtitles come from --file or stdin, and have no heat map")
         cues = _cues("\n".join(_lines(file)))
-        translate = _loaded(models, to, beam, length_penalty, whole, device)
+        translate = _loaded(models, to, beam, length_penalty, whole, device, runtime)
         return _run_subtitles(cues, kind or ending, translate)
     given = list(texts) or _lines(file)
     if heat_map is not None:
@@ -62,7 +63,7 @@ def run(
             raise UserError(f"a heat map shows one text, got {len(given)}")
     with ExitStack() as stack:
         part = None if heat_map is None else stack.enter_context(replacing(heat_map))
-        translations = _loaded(models, to, beam, length_penalty, whole, device)(given)
+        translations = _loaded(models, to, beam, length_penalty, whole, device, runtime)(given)
         for translation in translations:
             print(_rendered(translation, kind or "text"))
         if part is not None:
@@ -81,10 +82,11 @@ def _loaded(
     length_penalty: float | None,
     whole: bool,
     device: str,
+    runtime: str,
 ) -> Callable[[list[str]], list[Translation]]:
     from asr.inference.translator import Translator
 
-    translator = Translator.load(models or None, to=to, device=device)
+    translator = Translator.load(models or None, to=to, device=device, runtime=runtime)
 
     def translate(texts: list[str]) -> list[Translation]:
         return translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)

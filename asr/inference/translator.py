@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, overload
 
 import numpy as np
-import torch
 
 from asr.alignment.links import chain, merge_words
 from asr.corpora.batching import batch_by_length
@@ -17,19 +16,17 @@ from asr.corpora.collate import pad_tokens
 from asr.corpora.pairs import tidy, tokenise
 from asr.errors import UserError
 from asr.inference.options import TranslationOptions
-from asr.model_folder import PRETRAINED
-from asr.models.encoders.textual import most_target_tokens
-from asr.models.folder import CONFIG, load_weights, read_folder
+from asr.model_folder import CONFIG, PRETRAINED, read_folder
 from asr.models.settings import TranslationSettings
-from asr.models.translation import TranslationModel, build_translation_model
 from asr.results import StopReason, Translation, WordWeights
-from asr.runtime.device import choose_device
+from asr.runtime.engine import TextEngine
 from asr.runtime.ensemble import Ensemble
-from asr.runtime.torch_runtime import TorchDecoder
+from asr.runtime.load import load_text_engine
 from asr.search.beam import beam_search
 from asr.search.contract import SearchDecoder
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
+from asr.search.limits import most_target_tokens
 from asr.search.options import BeamSettings
 from asr.tables import from_table
 from asr.text.sentences import split_sentences
@@ -47,7 +44,7 @@ class Translator:
     Several models form an ensemble: each step uses the mean of their probabilities.
     """
 
-    models: tuple[TranslationModel, ...]
+    engines: tuple[TextEngine, ...]
     source: Vocabulary
     target: Vocabulary
 
@@ -57,8 +54,11 @@ class Translator:
         path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         device: str = "cpu",
         to: str | None = None,
+        runtime: str = "auto",
     ) -> Translator:
-        """Load a model folder, or several as an ensemble, in float32, on a torch device.
+        """Load a model folder, or several as an ensemble, in float32.
+
+        device, runtime: see `asr.inference.loaded.LoadedModel.load`.
 
         Without a path the package's model from English to `to` is loaded, one of `SHIPPED`, by
         default the first; with a path, `to` is ignored.
@@ -70,15 +70,15 @@ class Translator:
         paths = [path] if isinstance(path, str | os.PathLike) else list(path)
         if not paths:
             raise UserError("got no model folder; wanted one, or several for an ensemble")
-        first, *others = [_load(Path(each), device) for each in paths]
+        first, *others = [_load(Path(each), device, runtime) for each in paths]
         for one, its_path in zip(others, paths[1:], strict=True):
             if (one.source, one.target) != (first.source, first.target):
                 raise UserError(
                     f"{its_path}: its vocabularies differ from {paths[0]}; "
                     "the models of an ensemble must have the same recipe and data"
                 )
-        models = tuple(model for each in (first, *others) for model in each.models)
-        return cls(models, first.source, first.target)
+        engines = tuple(engine for each in (first, *others) for engine in each.engines)
+        return cls(engines, first.source, first.target)
 
     @overload
     def translate(
@@ -150,18 +150,12 @@ class Translator:
         """Return the text in the form that the model was trained on."""
         return tokenise(text) if self.source.kind == "words" else tidy(text)
 
-    @torch.no_grad()
     def _search(self, sentences: Sequence[Sequence[int]], search: BeamSettings) -> list[Hypothesis]:
-        device = next(self.models[0].parameters()).device
-        tokens, lengths = (torch.from_numpy(each).to(device) for each in pad_tokens(sentences))
-        encoded = [model.encode(tokens, lengths) for model in self.models]
-        members = [
-            TorchDecoder(model.decoder, each.memory)
-            for model, each in zip(self.models, encoded, strict=True)
-        ]
+        tokens, lengths = pad_tokens(sentences)
+        members = [engine.decoder(engine.encode(tokens, lengths).memory) for engine in self.engines]
         # The mean over a single model would cost half as much as a step.
         decoder: SearchDecoder[Any] = members[0] if len(members) == 1 else Ensemble(members)
-        limits = most_target_tokens(encoded[0].lengths).cpu().numpy()
+        limits = most_target_tokens(lengths)
         if search.size == 1:
             return greedy(decoder, limits, search.guard)
         return [best for best, *_ in beam_search(decoder, limits, search)]
@@ -193,9 +187,10 @@ def load_translator(
     *,
     to: str | None = None,
     device: str = "cpu",
+    runtime: str = "auto",
 ) -> Translator:
     """Load a translation model or an ensemble; see `Translator.load`."""
-    return Translator.load(path, device, to)
+    return Translator.load(path, device, to, runtime)
 
 
 def _shipped(to: str) -> Path:
@@ -212,18 +207,13 @@ def _shipped(to: str) -> Path:
     return SHIPPED[to]
 
 
-def _load(path: Path, device: str) -> Translator:
+def _load(path: Path, device: str, runtime: str) -> Translator:
     """Load the only model of a folder."""
     folder = read_folder(path, "translation")
     source, target = of_both_sides(folder.path, folder.vocabularies)
     settings = from_table(TranslationSettings, folder.model)
-    try:
-        model = build_translation_model(settings, len(source), len(target))
-    except (ValueError, RuntimeError, TypeError) as error:
-        raise UserError(f"{folder.path}: invalid model sizes: {error}") from error
-    load_weights(model, folder.path)
-    model.to(choose_device(device))
-    return Translator((model.eval().requires_grad_(False),), source, target)
+    engine = load_text_engine(folder, settings, (len(source), len(target)), device, runtime)
+    return Translator((engine,), source, target)
 
 
 def _chained(text: str, sentences: Sequence[Translation]) -> Translation:

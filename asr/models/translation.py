@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 from asr.attention.contract import Memory
 from asr.errors import UserError
+from asr.model_folder import ModelFolder
 from asr.models.build import build_decoder
 from asr.models.decoder import Decoder
 from asr.models.encoders.textual import TextualEncoder
+from asr.models.folder import load_weights
 from asr.models.settings import TranslationSettings
 from asr.tables import to_table
 
@@ -57,3 +59,19 @@ def build_translation_model(
     if settings.joint_embedding:
         encoder.borrow_embedding(decoder.embedding)
     return TranslationModel(encoder, decoder)
+
+
+def load_translation_model(
+    folder: ModelFolder, settings: TranslationSettings, source_size: int, target_size: int
+) -> TranslationModel:
+    """Load the model of a folder, in float32 and eval mode, its parameters fixed.
+
+    Raises:
+        UserError: the weights are missing, damaged or of other sizes, or the settings impossible.
+    """
+    try:
+        model = build_translation_model(settings, source_size, target_size)
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise UserError(f"{folder.path}: invalid model sizes: {error}") from error
+    load_weights(model, folder.path)
+    return model.eval().requires_grad_(False)

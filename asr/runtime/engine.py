@@ -1,4 +1,4 @@
-"""What inference needs of a speech model, whatever computes it.
+"""What inference needs of a model, whatever computes it.
 
 Letters: B recordings, T annotations of each, U tokens, V symbols.
 """
@@ -40,6 +40,23 @@ class EncodedAudio(NamedTuple):
     ctc: NDArray[np.float32] | None
     ctc_lengths: NDArray[np.int64]
     features: Sequence[NDArray[np.float32]]
+
+
+class EncodedTexts(NamedTuple):
+    """A batch of encoded sentences: memory, which only the engine reads; lengths (B,)."""
+
+    memory: Any
+    lengths: NDArray[np.int64]
+
+
+class TextEngine(Protocol):
+    """A translation model for inference. The result of a sentence does not depend on its batch."""
+
+    def encode(self, tokens: NDArray[np.int64], lengths: NDArray[np.int64]) -> EncodedTexts:
+        """Encode source tokens (B, T) of lengths (B,)."""
+
+    def decoder(self, memory: Any) -> SearchDecoder[Any]:
+        """Return the decoder, bound to the memory of a batch."""
 
 
 class Engine(Protocol):

@@ -6,9 +6,12 @@ from typing import Final
 
 from asr.errors import UserError
 from asr.model_folder import WEIGHTS, ModelFolder, read_arrays
-from asr.models.settings import SpeechSettings
-from asr.runtime.engine import Engine
-from asr.runtime.light.engine import LightEngine, unsupported
+from asr.models.settings import SpeechSettings, TranslationSettings
+from asr.runtime.engine import Engine, TextEngine
+from asr.runtime.light.decoder import unsupported
+from asr.runtime.light.engine import LightEngine
+from asr.runtime.light.translation import LightTextEngine
+from asr.runtime.light.translation import unsupported as unsupported_text
 
 RUNTIMES: Final = ("auto", "numpy", "torch")
 
@@ -28,13 +31,12 @@ def load_engine(
         UserError: the weights are missing or do not fit, the device is missing, or the runtime is
             not known or does not support the model.
     """
-    if runtime not in RUNTIMES:
-        raise UserError(f"runtime {runtime!r} is not one of: {', '.join(RUNTIMES)}")
-    reason = unsupported(settings) if device == "cpu" else f"device {device!r}"
-    if runtime == "numpy" and reason is not None:
-        raise UserError(f"{folder.path}: {reason} needs torch: use the runtime torch")
-    if runtime == "torch" or reason is not None:
-        return _torch_engine(folder, vocabulary_size, device)
+    if _wants_torch(folder, unsupported(settings.attention, settings.decoder), device, runtime):
+        from asr.models.speech import load_speech_model
+        from asr.runtime.device import choose_device
+        from asr.runtime.torch_engine import TorchEngine
+
+        return TorchEngine(load_speech_model(folder, vocabulary_size).to(choose_device(device)))
     weights = read_arrays(folder.path / WEIGHTS)
     try:
         return LightEngine(settings, weights, vocabulary_size)
@@ -42,9 +44,42 @@ def load_engine(
         raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
 
 
-def _torch_engine(folder: ModelFolder, vocabulary_size: int, device: str) -> Engine:
-    from asr.models.speech import load_speech_model
-    from asr.runtime.device import choose_device
-    from asr.runtime.torch_engine import TorchEngine
+def load_text_engine(
+    folder: ModelFolder,
+    settings: TranslationSettings,
+    sizes: tuple[int, int],
+    device: str = "cpu",
+    runtime: str = "auto",
+) -> TextEngine:
+    """Load the weights of a translation model into an engine; sizes: of the vocabularies.
 
-    return TorchEngine(load_speech_model(folder, vocabulary_size).to(choose_device(device)))
+    Raises:
+        UserError: as `load_engine`.
+    """
+    if _wants_torch(folder, unsupported_text(settings), device, runtime):
+        from asr.models.translation import load_translation_model
+        from asr.runtime.device import choose_device
+        from asr.runtime.torch_engine import TorchTextEngine
+
+        model = load_translation_model(folder, settings, *sizes)
+        return TorchTextEngine(model.to(choose_device(device)))
+    weights = read_arrays(folder.path / WEIGHTS)
+    try:
+        return LightTextEngine(settings, weights, *sizes)
+    except ValueError as error:
+        raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
+
+
+def _wants_torch(folder: ModelFolder, reason: str | None, device: str, runtime: str) -> bool:
+    """Return whether torch is to be used; reason: why the model needs it, None if it does not.
+
+    Raises:
+        UserError: an unknown runtime, or numpy where torch is needed.
+    """
+    if runtime not in RUNTIMES:
+        raise UserError(f"runtime {runtime!r} is not one of: {', '.join(RUNTIMES)}")
+    if device != "cpu":
+        reason = f"device {device!r}"
+    if runtime == "numpy" and reason is not None:
+        raise UserError(f"{folder.path}: {reason} needs torch: use the runtime torch")
+    return runtime == "torch" or reason is not None

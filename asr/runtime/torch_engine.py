@@ -13,7 +13,8 @@ from asr.models.build import build_window
 from asr.models.initial import mean
 from asr.models.settings import AttentionSettings
 from asr.models.speech import SpeechModel, Waveforms
-from asr.runtime.engine import EncodedAudio, PaddedAudio
+from asr.models.translation import TranslationModel
+from asr.runtime.engine import EncodedAudio, EncodedTexts, PaddedAudio
 from asr.runtime.teacher_forcing import teacher_forced_weights
 from asr.runtime.torch_runtime import TorchDecoder
 
@@ -71,3 +72,23 @@ class TorchEngine:
     def windowed(self, attention: AttentionSettings) -> TorchEngine:
         """See `Engine.windowed`."""
         return TorchEngine(self.model.windowed(build_window(attention)))
+
+
+class TorchTextEngine:
+    """An `asr.runtime.engine.TextEngine` around a model in eval mode, on its device."""
+
+    def __init__(self, model: TranslationModel) -> None:
+        self.model = model
+
+    @torch.inference_mode()
+    def encode(self, tokens: NDArray[np.int64], lengths: NDArray[np.int64]) -> EncodedTexts:
+        """See `TextEngine.encode`."""
+        device = next(self.model.parameters()).device
+        encoded = self.model.encode(
+            *(torch.from_numpy(each).to(device) for each in (tokens, lengths))
+        )
+        return EncodedTexts(encoded.memory, encoded.lengths.cpu().numpy())
+
+    def decoder(self, memory: Memory) -> TorchDecoder:
+        """See `TextEngine.decoder`."""
+        return TorchDecoder(self.model.decoder, memory)

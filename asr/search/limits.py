@@ -1,4 +1,4 @@
-"""The length limit of a text, from the duration of its audio."""
+"""The length limit of a text, from the duration of its audio or the length of its source."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ def step_limits(seconds: Floats) -> Integers:
     """Return the largest number of characters (B,) for utterances of seconds (B,)."""
     limits: Integers = np.ceil(seconds * CHARACTERS_PER_SECOND).astype(np.int64) + SPARE_CHARACTERS
     return limits
+
+
+def most_target_tokens(lengths: Integers) -> Integers:
+    """Return the largest number of tokens of a translation: source lengths (B,) → (B,).
+
+    It stops decoders that emit no end-of-sentence, and is far above real translations.
+    """
+    return 2 * lengths + 10
 
 
 def check_limits(limits: Integers, utterances: int) -> list[int]:

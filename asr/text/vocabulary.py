@@ -261,7 +261,7 @@ def _load_sentencepiece(proto: bytes) -> Any:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
         raise UserError(
-            "subword vocabularies need sentencepiece; install it: pip install '.[train]'"
+            "subword vocabularies need sentencepiece; install it: pip install sentencepiece"
         ) from None
     try:
         if not proto:  # sentencepiece accepts empty bytes and fails later

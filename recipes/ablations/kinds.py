@@ -29,6 +29,7 @@ from asr.errors import UserError, exit_status
 from asr.inference.translator import Translator
 from asr.models.cells import CELLS
 from asr.render.tables import markdown_table
+from asr.runtime.torch_engine import TorchTextEngine
 from asr.scoring.bleu import score
 from asr.training.config import TranslationConfig, load_config
 from asr.training.run import run
@@ -117,7 +118,9 @@ def measure(
 
     def make() -> dict[str, Any]:
         before = cpu_seconds()
-        translator = Translator.load(run(config, folder, data, overrides))
+        translator = Translator.load(run(config, folder, data, overrides), runtime="torch")
+        (engine,) = translator.engines
+        assert isinstance(engine, TorchTextEngine)
         training = cpu_seconds() - before
         before_decoding = time.process_time()
         texts = [each.text for each in translator.translate(dev.sources, beam=beam, whole=True)]
@@ -127,7 +130,7 @@ def measure(
             by_length=by_length(dev, texts),
             training=training,
             decoding=decoding,
-            parameters=sum(each.numel() for each in translator.models[0].parameters()),
+            parameters=sum(each.numel() for each in engine.model.parameters()),
         )._asdict()
 
     return Figures(**once(folder / RESULT, settings, make))

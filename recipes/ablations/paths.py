@@ -27,7 +27,6 @@ from asr.commands.options import count
 from asr.corpora.batching import plan_batches
 from asr.corpora.collate import pad_tokens
 from asr.errors import UserError, exit_status
-from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import save_folder
 from asr.models.settings import (
     AttentionSettings,
@@ -40,6 +39,7 @@ from asr.render.tables import markdown_table
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring.sequences import score
 from asr.search.greedy import greedy
+from asr.search.limits import most_target_tokens
 from asr.tables import to_table
 from asr.training.config import LossSettings, TrainingSettings
 from asr.training.journal import log_line
@@ -145,7 +145,7 @@ class ToyTask:
         decoder = self.model.decoder
         padded = map(torch.from_numpy, pad_tokens([each.source for each in examples]))
         memory = decoder.prepare(self.model.encoder(*padded))
-        limits = most_target_tokens(memory.mask.sum(1)).cpu().numpy()
+        limits = most_target_tokens(memory.mask.sum(1).cpu().numpy())
         # Without the repetition guard, so that the decoder alone is scored.
         found = greedy(TorchDecoder(decoder, memory), limits, guard=None)
         result = score([each.target for each in examples], [list(each.tokens) for each in found])

@@ -16,6 +16,7 @@ from asr.models.settings import (
     TranslationSettings,
 )
 from asr.models.translation import build_translation_model
+from asr.runtime.torch_engine import TorchTextEngine
 from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
 
@@ -36,7 +37,7 @@ def translator() -> Translator:
     model = build_translation_model(SETTINGS, len(SOURCE), len(TARGET)).eval()
     for parameter in model.parameters():
         parameter.data *= 3  # larger logits
-    return Translator((model,), SOURCE, TARGET)
+    return Translator((TorchTextEngine(model),), SOURCE, TARGET)
 
 
 def assert_same(one: Translation, other: Translation) -> None:
@@ -110,7 +111,7 @@ def test_a_model_folder_brings_the_translator_back(translator: Translator, tmp_p
         task="translation",
         model=to_table(SETTINGS),
         vocabularies={"source": SOURCE.to_json(), "target": TARGET.to_json()},
-        state=translator.models[0].state_dict(),
+        state=translator.engines[0].model.state_dict(),
         notes={},
     )
     loaded = Translator.load(tmp_path / "model")
@@ -126,7 +127,7 @@ def save(translator: Translator, folder: Path, target: Vocabulary = TARGET) -> P
         task="translation",
         model=to_table(SETTINGS),
         vocabularies={"source": SOURCE.to_json(), "target": target.to_json()},
-        state=translator.models[0].state_dict(),
+        state=translator.engines[0].model.state_dict(),
         notes={},
     )
     return folder
@@ -135,7 +136,7 @@ def save(translator: Translator, folder: Path, target: Vocabulary = TARGET) -> P
 def test_models_vote_and_must_speak_of_the_same(translator: Translator, tmp_path: Path) -> None:
     first = save(translator, tmp_path / "first")
     twice = Translator.load([first, first])
-    assert len(twice.models) == 2
+    assert len(twice.engines) == 2
     for one, other in zip(translator.translate(TEXTS), twice.translate(TEXTS), strict=True):
         assert_same(one, other)
     renamed = Vocabulary((*TARGET.inventory[:-1], "zut"), spaced=True)

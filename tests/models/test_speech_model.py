@@ -6,7 +6,7 @@ from fake_encoder import fake_encoder
 
 from asr.attention.masks import Window
 from asr.errors import UserError
-from asr.models.encoders import frozen
+from asr.models.encoders import frozen, public
 from asr.models.encoders.public import PublicEncoder, frame_cache, frame_count
 from asr.models.settings import (
     AcousticSettings,
@@ -34,7 +34,7 @@ def build(kind="convolutional", ctc=2, **attention) -> SpeechModel:
 
 @pytest.fixture(params=["convolutional", "frozen"])
 def kind(request, monkeypatch):
-    monkeypatch.setattr(frozen, "load_public", fake_encoder)
+    monkeypatch.setattr(public, "load_public", fake_encoder)
     return request.param
 
 
@@ -123,7 +123,7 @@ def test_a_windowed_model_shares_its_parameters():
 
 
 def test_frames_of_a_frozen_encoder_are_those_of_the_encoder(monkeypatch):
-    monkeypatch.setattr(frozen, "load_public", fake_encoder)
+    monkeypatch.setattr(public, "load_public", fake_encoder)
     features = frozen.FrozenFeatures("whisper-base")
     batch = waveforms()
     found, frames = features(batch.samples, batch.lengths)
@@ -137,7 +137,7 @@ def test_frames_of_a_frozen_encoder_are_those_of_the_encoder(monkeypatch):
 
 
 def test_frames_are_cached_on_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(frozen, "load_public", fake_encoder)
+    monkeypatch.setattr(public, "load_public", fake_encoder)
     features = frozen.FrozenFeatures("whisper-base")
     features.load(tmp_path)
     batch = waveforms()
@@ -148,7 +148,7 @@ def test_frames_are_cached_on_disk(monkeypatch, tmp_path):
         encoder = fake_encoder(name)
         return PublicEncoder(name, encoder.size, "digest", encoder.mel, lambda mel: 1 / 0)
 
-    monkeypatch.setattr(frozen, "load_public", fail)
+    monkeypatch.setattr(public, "load_public", fail)
     again = frozen.FrozenFeatures("whisper-base")
     again.load(tmp_path)
     assert torch.equal(again(batch.samples, batch.lengths)[0], first)

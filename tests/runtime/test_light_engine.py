@@ -16,7 +16,7 @@ from asr.audio.speech import speech_mask
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
-from asr.models.encoders import frozen
+from asr.models.encoders import public
 from asr.models.settings import (
     AcousticSettings,
     CTCSettings,
@@ -27,8 +27,8 @@ from asr.models.settings import (
 )
 from asr.models.speech import build_speech_model
 from asr.runtime.engine import PaddedAudio
-from asr.runtime.light import engine as light
-from asr.runtime.light.engine import LightEngine, unsupported
+from asr.runtime.light.decoder import unsupported
+from asr.runtime.light.engine import LightEngine
 from asr.runtime.light.shapes import weight_shapes
 from asr.runtime.torch_engine import TorchEngine
 
@@ -90,8 +90,7 @@ UNSUPPORTED = {
 
 @pytest.fixture(autouse=True)
 def encoder(monkeypatch):
-    for module in (frozen, light):
-        monkeypatch.setattr(module, "load_public", fake_encoder)
+    monkeypatch.setattr(public, "load_public", fake_encoder)
 
 
 def engines(settings: SpeechSettings) -> tuple[TorchEngine, LightEngine]:
@@ -230,7 +229,7 @@ def test_a_window_can_be_set_later_and_leaves_the_engine_as_it_was():
 
 @pytest.mark.parametrize("settings", [*SUPPORTED.values(), *UNSUPPORTED.values()])
 def test_a_model_is_supported_or_the_reason_is_given(settings):
-    reason = unsupported(settings)
+    reason = unsupported(settings.attention, settings.decoder)
     assert (reason is None) == (settings in SUPPORTED.values())
     if reason is not None:
         with pytest.raises(ValueError, match="needs torch"):
@@ -281,7 +280,7 @@ def test_the_runtime_is_chosen_by_model_and_device(tmp_path):
 
 SCRIPT = """
 import sys
-for name in ("torch", "scipy", "matplotlib", "sentencepiece", "librosa"):
+for name in ("torch", "scipy", "matplotlib", "librosa"):
     sys.modules[name] = None  # as if it were not installed
 from asr.cli import main
 status = main(sys.argv[1:])
@@ -312,6 +311,8 @@ def test_the_shipped_model_transcribes_and_aligns_without_torch(tmp_path):
     close(found.weights, wanted.weights, atol=1e-4)
     assert found.log_probability == pytest.approx(wanted.log_probability, abs=1e-3)
     assert [each[:3] for each in found.words] == [each[:3] for each in wanted.words]
+    translated = without_torch("translate", "good morning", "--to", "fr")
+    assert (translated.returncode, translated.stdout) == (0, "Bonjour.\n")
     aligned = without_torch("align", RECORDING, "--text", "a cold bright moon")
     assert aligned.returncode == 0 and "bright" in aligned.stdout
     ids = tmp_path / "ids.txt"
@@ -323,7 +324,6 @@ def test_the_shipped_model_transcribes_and_aligns_without_torch(tmp_path):
 def test_what_needs_torch_says_so_in_one_line(tmp_path):
     for arguments in (
         ("transcribe", RECORDING, "--runtime", "torch"),
-        ("translate", "good morning"),
         ("train", CONFIG, tmp_path / "run", "--data", tmp_path),
         ("evaluate", SPEECH / "manifest.jsonl", "--limit", 1, "--beam", 1, "--attention"),
     ):

@@ -13,7 +13,7 @@ from asr.audio.read import read
 from asr.audio.spec_augment import add_feature_noise
 from asr.errors import UserError
 from asr.inference.recognizer import Recognizer
-from asr.models.encoders import frozen
+from asr.models.encoders import public
 from asr.training.config import load_config
 from asr.training.run import run
 
@@ -41,7 +41,7 @@ def tones(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def encoder(monkeypatch):
-    monkeypatch.setattr(frozen, "load_public", fake_encoder)
+    monkeypatch.setattr(public, "load_public", fake_encoder)
 
 
 def test_the_recipe_trains_and_its_model_transcribes(tones, tmp_path):

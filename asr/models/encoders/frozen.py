@@ -13,9 +13,8 @@ from asr.models.encoders.cache import ContentCache
 from asr.models.encoders.public import (
     ENCODERS,
     SECONDS_PER_FRAME,
-    frame_cache,
     frame_count,
-    load_public,
+    open_frames,
 )
 
 
@@ -49,7 +48,7 @@ class FrozenFeatures(nn.Module):
         Raises:
             UserError: the encoder or its engine is not installed, or its weights differ.
         """
-        self._cache = frame_cache(cache, load_public(self.name))
+        self._cache = open_frames(self.name, cache)
 
     def forward(
         self, samples: Tensor, lengths: Tensor, warps: Tensor | None = None

@@ -263,6 +263,15 @@ def _joined(files: list[Path], folder: Path) -> Path:
     return folder
 
 
+def open_frames(name: str, cache: Path | None = None) -> ContentCache:
+    """Load an encoder; cache: a folder in which its frames are kept on disk, None keeps none.
+
+    Raises:
+        UserError: as `load_public`.
+    """
+    return frame_cache(cache, load_public(name))
+
+
 def frame_cache(folder: Path | None, encoder: PublicEncoder) -> ContentCache:
     """Return the cache of an encoder's frames, kept in `<name>-<digest>` below a folder."""
     place = folder and folder / f"{encoder.name}-{encoder.digest[:12]}"

@@ -115,11 +115,3 @@ class TextualEncoder(nn.Module):
         for layer in self.rest:
             hidden = hidden + layer(self.dropout(hidden), order)
         return hidden
-
-
-def most_target_tokens(lengths: Tensor) -> Tensor:
-    """Return the largest number of tokens of a translation: source lengths (B,) → (B,) long.
-
-    It stops decoders that emit no end-of-sentence, and is far above real translations.
-    """
-    return 2 * lengths + 10

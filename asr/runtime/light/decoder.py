@@ -17,6 +17,20 @@ from asr.search.trees import reorder, take
 from asr.text.vocabulary import EOS
 
 
+def unsupported(attention: AttentionSettings, decoder: DecoderSettings) -> str | None:
+    """Return the first setting of a model that needs torch; None if it needs none."""
+    plain = DecoderSettings()
+    reasons = {
+        f'attention.kind = "{attention.kind}"': attention.kind != "additive",
+        f"attention.heads = {attention.heads}": attention.heads != 1,
+        f'attention.normalizer = "{attention.normalizer}"': attention.normalizer != "softmax",
+    }
+    for name in ("cell", "layers", "attend", "input_feeding", "layer_norm"):
+        value = getattr(decoder, name)
+        reasons[f"decoder.{name} = {value}"] = value != getattr(plain, name)
+    return next((reason for reason, applies in reasons.items() if applies), None)
+
+
 class LightState(NamedTuple):
     """As `asr.models.state.DecoderState`: hidden (B, N, H), and the alignment."""
 

@@ -14,12 +14,12 @@ from asr.audio.mel import HOP_MS, SECONDS_PER_FRAME, WINDOW_MS, mel_filters
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
 from asr.models.encoders.cache import ContentCache
-from asr.models.encoders.public import ENCODERS, frame_cache, load_public
+from asr.models.encoders.public import ENCODERS, open_frames
 from asr.models.encoders.public import SECONDS_PER_FRAME as PUBLIC_SECONDS_PER_FRAME
-from asr.models.settings import AttentionSettings, DecoderSettings, SpeechSettings
+from asr.models.settings import AttentionSettings, SpeechSettings
 from asr.runtime.engine import EncodedAudio, PaddedAudio
 from asr.runtime.light.attention import Memory
-from asr.runtime.light.decoder import DecoderLayers, LightDecoder, forced, mean
+from asr.runtime.light.decoder import DecoderLayers, LightDecoder, forced, mean, unsupported
 from asr.runtime.light.layers import (
     Array,
     BiLSTM,
@@ -31,26 +31,10 @@ from asr.runtime.light.layers import (
     reversal,
     within,
 )
-from asr.runtime.light.shapes import weight_shapes
+from asr.runtime.light.shapes import fitting, weight_shapes
 
 FLOOR = 1e-10  # as in `asr.audio.features.LogMel`
 Lengths = NDArray[np.int64]
-
-
-def unsupported(settings: SpeechSettings) -> str | None:
-    """Return the first setting of a model that needs torch; None if it needs none."""
-    plain = DecoderSettings()
-    reasons = {
-        f'attention.kind = "{settings.attention.kind}"': settings.attention.kind != "additive",
-        f"attention.heads = {settings.attention.heads}": settings.attention.heads != 1,
-        f'attention.normalizer = "{settings.attention.normalizer}"': (
-            settings.attention.normalizer != "softmax"
-        ),
-    }
-    for name in ("cell", "layers", "attend", "input_feeding", "layer_norm"):
-        value = getattr(settings.decoder, name)
-        reasons[f"decoder.{name} = {value}"] = value != getattr(plain, name)
-    return next((reason for reason, applies in reasons.items() if applies), None)
 
 
 class LightEngine:
@@ -64,16 +48,12 @@ class LightEngine:
             ValueError: the settings are not supported (see `unsupported`), impossible, or not
                 those of the weights.
         """
-        if (reason := unsupported(settings)) is not None:
+        if (reason := unsupported(settings.attention, settings.decoder)) is not None:
             raise ValueError(f"{reason} needs torch")
         self.settings = settings
         self._features = _features(settings)
         wanted = weight_shapes(settings, vocabulary_size, self._features.size)
-        found = {name: value.shape for name, value in weights.items()}
-        names = sorted(wanted.keys() | found.keys())
-        differing = [name for name in names if wanted.get(name) != found.get(name)]
-        if differing:
-            raise ValueError(f"{differing[0]} and {len(differing) - 1} more do not fit")
+        fitting(weights, wanted)
         self._mean = np.asarray(weights["normalizer.mean"], np.float32)
         self._deviation = np.asarray(weights["normalizer.std"], np.float32)
         self._encoder = _Encoder(weights, settings)
@@ -209,7 +189,7 @@ class _PublicFrames:
     def __call__(self, samples: Array) -> Array:
         """See `_Features`."""
         if self._cache is None:
-            self._cache = frame_cache(None, load_public(self.name))
+            self._cache = open_frames(self.name)
         return self._cache(samples)
 
 

@@ -11,7 +11,6 @@ import torch
 from asr.alignment.links import merge_words
 from asr.attention.penalties import entropy
 from asr.corpora.collate import pad_tokens, unpad
-from asr.models.encoders.textual import most_target_tokens
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.translation import build_translation_model
 from asr.render.tables import text_table
@@ -20,6 +19,7 @@ from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring.bleu import phrase_bleu, score, sentence_bleu
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
+from asr.search.limits import most_target_tokens
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, of_both_sides
 from asr.training.config import TranslationConfig
@@ -82,7 +82,7 @@ class TranslationTask:
                     self.model,
                     memory,
                     lambda: self.model.encode(batch.source, batch.source_lengths).memory,
-                    most_target_tokens(batch.source_lengths).cpu().numpy(),
+                    most_target_tokens(batch.source_lengths.cpu().numpy()),
                     unpad(batch.tokens, batch.token_lengths),
                     self._cost,
                     settings.risk_beam,
@@ -145,7 +145,7 @@ class TranslationTask:
             some = pad_tokens(sentences[start : start + VALIDATION_SENTENCES])
             tokens, lengths = (torch.from_numpy(each).to(self.device) for each in some)
             encoded = self.model.encode(tokens, lengths)
-            limits = most_target_tokens(encoded.lengths).cpu().numpy()
+            limits = most_target_tokens(encoded.lengths.cpu().numpy())
             found += greedy(TorchDecoder(self.model.decoder, encoded.memory), limits)
         return found
 

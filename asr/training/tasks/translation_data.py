@@ -244,7 +244,7 @@ def _learn_subwords(texts: Sequence[str], settings: PairDataSettings) -> Vocabul
         from sentencepiece import SentencePieceTrainer
     except ImportError:
         raise UserError(
-            "data.subwords needs sentencepiece; install it: pip install '.[train]'"
+            "data.subwords needs sentencepiece; install it: pip install sentencepiece"
         ) from None
     if settings.subword_kind not in ("unigram", "bpe"):
         raise UserError(f"data.subword_kind: got {settings.subword_kind!r}, wanted unigram or bpe")

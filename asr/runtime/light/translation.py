@@ -1,0 +1,61 @@
+"""Translation in NumPy, on the CPU, for the models that it supports."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.models.settings import TranslationSettings
+from asr.runtime.engine import EncodedTexts
+from asr.runtime.light import decoder
+from asr.runtime.light.attention import Memory
+from asr.runtime.light.decoder import DecoderLayers, LightDecoder
+from asr.runtime.light.layers import BiLSTM, Weights, reversal, within
+from asr.runtime.light.shapes import fitting, text_weight_shapes
+
+
+def unsupported(settings: TranslationSettings) -> str | None:
+    """Return the first setting of a model that needs torch; None if it needs none."""
+    if settings.encoder.attention_layers:
+        return f"encoder.attention_layers = {settings.encoder.attention_layers}"
+    if settings.encoder.cell != "lstm":
+        return f"encoder.cell = {settings.encoder.cell}"
+    return decoder.unsupported(settings.attention, settings.decoder)
+
+
+class LightTextEngine:
+    """An `asr.runtime.engine.TextEngine` in NumPy; equal to torch's to 1e-4."""
+
+    def __init__(
+        self, settings: TranslationSettings, weights: Weights, source_size: int, target_size: int
+    ) -> None:
+        """Take the weights of a model folder, with vocabularies of these sizes.
+
+        Raises:
+            ValueError: the settings are not supported (see `unsupported`), impossible, or not
+                those of the weights.
+        """
+        if (reason := unsupported(settings)) is not None:
+            raise ValueError(f"{reason} needs torch")
+        fitting(weights, text_weight_shapes(settings, source_size, target_size))
+        owner = "decoder" if settings.joint_embedding else "encoder"
+        self._embedding = np.asarray(weights[f"{owner}.embedding.weight"], np.float32)
+        names = [f"encoder.rest.{at}" for at in range(settings.encoder.layers - 1)]
+        self._first = BiLSTM.of(weights, "encoder.first")
+        self._rest = [BiLSTM.of(weights, name) for name in names]
+        self._decoder = DecoderLayers(weights, settings.attention, settings.decoder)
+
+    def encode(self, tokens: NDArray[np.int64], lengths: NDArray[np.int64]) -> EncodedTexts:
+        """See `TextEngine.encode`."""
+        order = reversal(lengths, tokens.shape[1])
+        hidden = self._first(self._embedding[tokens], order)
+        for layer in self._rest:
+            hidden = hidden + layer(hidden, order)
+        mask = within(lengths, tokens.shape[1])
+        return EncodedTexts(
+            self._decoder.attention.prepare(hidden * mask[:, :, None], mask), lengths
+        )
+
+    def decoder(self, memory: Memory) -> LightDecoder:
+        """See `TextEngine.decoder`."""
+        return LightDecoder(self._decoder, memory)
