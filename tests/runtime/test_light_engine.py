@@ -178,6 +178,28 @@ def test_both_engines_encode_and_step_alike(settings):
         close(second.log_probs, first.log_probs, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["plain", "window", "window-soft", "window-stride"])
+def test_both_engines_treat_forbidden_annotations_alike(name):
+    torch_engine, numpy_engine = engines(SUPPORTED[name])
+    given = audio(1.6, 1.6, 1.6)
+    wanted, found = torch_engine.encode(given).memory, numpy_engine.encode(given).memory
+    mask = np.ones(found.mask.shape, bool)
+    mask[0] = False  # nothing is allowed
+    mask[1, :15] = False  # nothing near the first window
+    decoders = (
+        torch_engine.decoder(wanted._replace(mask=torch.from_numpy(mask))),
+        numpy_engine.decoder(found._replace(mask=mask)),
+    )
+    states = [each.start() for each in decoders]
+    for token in (1, 4, 2):
+        tokens = np.full((3, 1), token)
+        one, other = (each.step(tokens, s) for each, s in zip(decoders, states, strict=True))
+        close(other.weights, one.weights)
+        close(other.log_probs, one.log_probs, atol=1e-4)
+        assert not other.weights[0].any() and other.weights[1].sum() == pytest.approx(1)
+        states = [one.state, other.state]
+
+
 @pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
 def test_a_recording_does_not_depend_on_its_batch(settings):
     _, engine = engines(settings)

@@ -52,9 +52,7 @@ class LightTextEngine:
         for layer in self._rest:
             hidden = hidden + layer(hidden, order)
         mask = within(lengths, tokens.shape[1])
-        return EncodedTexts(
-            self._decoder.attention.prepare(hidden * mask[:, :, None], mask), lengths
-        )
+        return EncodedTexts(self._decoder.attention.prepare(hidden, mask), lengths)
 
     def decoder(self, memory: Memory) -> LightDecoder:
         """See `TextEngine.decoder`."""
