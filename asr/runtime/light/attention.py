@@ -67,10 +67,8 @@ class LightAttention:
         zeros = np.zeros((len(memory.mask), 1, memory.mask.shape[1]), np.float32)
         return Alignment(zeros, zeros)
 
-    def __call__(
-        self, query: Array, memory: Memory, previous: Alignment
-    ) -> tuple[Array, Alignment]:
-        """Attend: query (B, N, H) → context (B, N, E) and the alignment of this step."""
+    def __call__(self, query: Array, memory: Memory, previous: Alignment) -> Alignment:
+        """Attend: query (B, N, H) → the alignment of this step; the caller makes the context."""
         hidden = memory.keys[:, None] + self._query(query)[:, :, None]  # (B, N, T, A)
         if self._spread is not None:
             hidden += self._location_term(previous)
@@ -82,8 +80,7 @@ class LightAttention:
         if self.settings.temperature != 1:
             energies /= np.float32(self.settings.temperature)
         weights = _masked_softmax(energies, allowed)
-        context: Array = weights @ memory.values
-        return context, Alignment(weights, previous.cumulative + weights)
+        return Alignment(weights, previous.cumulative + weights)
 
     def _location_term(self, previous: Alignment) -> Array:
         """L f_j from past weights: (B, N, T, A)."""

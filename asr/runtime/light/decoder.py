@@ -47,22 +47,36 @@ class DecoderLayers:
         """Take the weights of "decoder" of a model folder."""
         self.attention = LightAttention(weights, attention)
         self.settings = settings
-        embedding = np.asarray(weights["decoder.embedding.weight"], np.float32)  # (V, M)
-        self._embedding = embedding
-        self._token_gates: Array | None = None
-        if settings.token_to_cell:
-            self._token_gates = Linear.of(weights, "decoder.token_gates")(embedding)  # (V, 3H)
-        self._context_gates = Linear.of(weights, "decoder.context_gates")
+        self._gates = 3 * settings.state_size
         self._state_gates = Linear.of(weights, "decoder.state_gates")
         self._initial: Linear | None = None
         if settings.initial != "zero":
             self._initial = Linear.of(weights, "decoder.initial")
-        self._readout = Linear.of(weights, "decoder.readout")
+        embedding = np.asarray(weights["decoder.embedding.weight"], np.float32)  # (V, M)
         if settings.tied:
             bias = np.asarray(weights["decoder.output.bias"], np.float32)
             self._output = Linear(np.ascontiguousarray(embedding.T), bias)
         else:
             self._output = Linear.of(weights, "decoder.output")
+        self._join_products(weights, embedding)
+
+    def _join_products(self, weights: Weights, embedding: Array) -> None:
+        """Join what gates (3H) and readout (R) take from the same input: context, and token."""
+        settings = self.settings
+        context, _ = Linear.of(weights, "decoder.context_gates")  # (E, 3H)
+        matrix, bias = Linear.of(weights, "decoder.readout")  # (H + M + E, R)
+        ends = np.cumsum([settings.state_size, len(embedding[0]) * settings.readout_token])
+        self._readout, from_token, from_context = np.split(matrix, ends)
+        if not settings.readout_context:
+            from_context = np.zeros((len(context), len(bias)), np.float32)
+        self._context = np.concatenate([context, from_context], axis=1)  # (E, 3H + R)
+        gates = np.zeros((len(embedding), self._gates), np.float32)
+        if settings.token_to_cell:
+            gates = Linear.of(weights, "decoder.token_gates")(embedding)
+        readout = np.tile(bias, (len(embedding), 1))
+        if settings.readout_token:
+            readout += embedding @ from_token
+        self._token = np.concatenate([gates, readout], axis=1)  # (V, 3H + R)
 
     def windowed(self, attention: AttentionSettings) -> DecoderLayers:
         """Return the same layers with the window of other settings.
@@ -86,21 +100,32 @@ class DecoderLayers:
             hidden = np.tanh(self._initial(backward))
         return LightState(hidden[:, None], self.attention.start(memory))
 
-    def step(self, tokens: Integers, state: LightState, memory: Memory) -> tuple[Array, LightState]:
-        """Compute a step: last tokens (B, N) → log-probabilities (B, N, V) and the next state."""
-        context, alignment = self.attention(state.hidden, memory, state.alignment)
-        gates = self._context_gates(context)
-        if self._token_gates is not None:
-            gates += self._token_gates[tokens]
-        hidden = _gru(gates, self._state_gates(state.hidden), state.hidden)
-        given = [hidden]
-        if self.settings.readout_token:
-            given.append(self._embedding[tokens])
-        if self.settings.readout_context:
-            given.append(context)
-        readout = self._readout(np.concatenate(given, axis=-1))
+    def projected(self, memory: Memory) -> Array:
+        """Return the annotations' part of gates and readout, (B, T, 3H + R).
+
+        Weighted, they give the products of the context: with several hypotheses and fewer
+        annotations than values of one, this is less work than products at each step.
+        """
+        return Linear(self._context, np.zeros(1, np.float32))(memory.values)
+
+    def step(
+        self, tokens: Integers, state: LightState, memory: Memory, projected: Array | None = None
+    ) -> tuple[Array, LightState]:
+        """Compute a step: last tokens (B, N) → log-probabilities (B, N, V) and the next state.
+
+        projected: of the memory, if it is known.
+        """
+        alignment = self.attention(state.hidden, memory, state.alignment)
+        if projected is None:
+            sums = np.matmul(alignment.weights @ memory.values, self._context)
+        else:
+            sums = alignment.weights @ projected
+        sums += self._token[tokens]  # (B, N, 3H + R)
+        hidden = _gru(sums[..., : self._gates], self._state_gates(state.hidden), state.hidden)
+        rows = hidden.reshape(-1, hidden.shape[-1]) @ self._readout
+        readout = sums[..., self._gates :] + rows.reshape(*hidden.shape[:2], -1)
         if self.settings.readout == "maxout":
-            readout = readout.reshape(*readout.shape[:-1], -1, 2).max(-1)
+            readout = np.maximum(readout[..., ::2], readout[..., 1::2])
         else:
             np.tanh(readout, out=readout)
         return log_softmax(self._output(readout)), LightState(hidden, alignment)
@@ -109,10 +134,13 @@ class DecoderLayers:
 class LightDecoder:
     """An `asr.search.contract.SearchDecoder` in NumPy."""
 
-    def __init__(self, layers: DecoderLayers, memory: Memory) -> None:
-        """Bind the layers to the memory of one batch."""
+    def __init__(
+        self, layers: DecoderLayers, memory: Memory, projected: Array | None = None
+    ) -> None:
+        """Bind the layers to the memory of one batch; projected: of it, if it is known."""
         self._layers = layers
         self._memory = memory
+        self._projected = projected
 
     @property
     def utterances(self) -> int:
@@ -125,7 +153,9 @@ class LightDecoder:
 
     def step(self, tokens: Integers, state: LightState) -> Stepped[LightState]:
         """See `SearchDecoder.step`."""
-        log_probs, state = self._layers.step(tokens, state, self._memory)
+        if self._projected is None and (tokens.shape[1] > 1 or self._memory.values.shape[1] == 1):
+            self._projected = self._layers.projected(self._memory)  # kept for the next steps
+        log_probs, state = self._layers.step(tokens, state, self._memory, self._projected)
         return Stepped(log_probs, state.alignment.weights, state)
 
     def select(self, state: LightState, parents: Integers) -> LightState:
@@ -134,7 +164,9 @@ class LightDecoder:
 
     def take(self, state: LightState, rows: Integers) -> tuple[LightDecoder, LightState]:
         """See `SearchDecoder.take`."""
-        return LightDecoder(self._layers, take(self._memory, rows)), take(state, rows)
+        projected = None if self._projected is None else self._projected[rows]
+        decoder = LightDecoder(self._layers, take(self._memory, rows), projected)
+        return decoder, take(state, rows)
 
 
 def forced(
