@@ -96,6 +96,18 @@ def test_fast_speech_is_slowed_down(recognizer, spoken):
     assert rates[1] < 0.8 * rates[0]
 
 
+def test_fast_speech_in_a_batch_with_slow_speech_is_decoded_as_alone(recognizer):
+    slow, other = (read(SPEECH / name) for name in ("5683-32866-0027.flac", "672-122797-0000.opus"))
+    fast = Waveform(speed(other.samples, 1.5))
+    for given in ([slow, fast], [fast, slow, other]):
+        for source, found in zip(given, recognizer.transcribe(given), strict=True):
+            alone = recognizer.transcribe(source)
+            assert found.text == alone.text
+            assert found.log_probability == pytest.approx(alone.log_probability, abs=1e-2)
+            assert found.weights.shape == alone.weights.shape
+            np.testing.assert_allclose(found.weights, alone.weights, atol=1e-2)
+
+
 def test_slowed_speech_keeps_its_times(recognizer):
     """With the example played 1.3 times faster, all times are divided by 1.3."""
     normal = read(SPEECH / "5683-32866-0027.flac")

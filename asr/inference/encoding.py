@@ -14,6 +14,7 @@ from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece, pad, slowed
 from asr.search.ctc import ctc_greedy
 from asr.search.limits import step_limits
+from asr.search.trees import put
 
 SLOWEST = 0.7  # lowest factor of the speed to which fast speech is slowed down
 SHORTEST_SPEECH = 0.2  # seconds; shorter speech has no meaningful speaking rate
@@ -51,10 +52,20 @@ def encode(loaded: LoadedModel, pieces: Sequence[Piece], fastest: float = 0.0) -
     paces = [
         _pace(len(each), piece, fastest) for each, piece in zip(characters, pieces, strict=True)
     ]
-    if min(paces) == 1:
+    fast = np.flatnonzero(np.array(paces) < 1)
+    if not len(fast):
         return encoded
-    slow = _encode(loaded, pieces, paces)
-    return slow._replace(own_lengths=encoded.lengths, features=encoded.features)
+    rows = fast.tolist()
+    slow = _encode(loaded, [pieces[row] for row in rows], [paces[row] for row in rows])
+    assert slow.ctc is not None
+    return encoded._replace(
+        memory=loaded.engine.put(encoded.memory, fast, slow.memory),
+        lengths=put(encoded.lengths, fast, slow.lengths),
+        limits=put(encoded.limits, fast, slow.limits),
+        ctc=put(encoded.ctc, fast, slow.ctc),
+        ctc_lengths=put(encoded.ctc_lengths, fast, slow.ctc_lengths),
+        paces=paces,
+    )
 
 
 def _encode(loaded: LoadedModel, pieces: Sequence[Piece], paces: Sequence[float]) -> EncodedPieces:

@@ -73,6 +73,9 @@ class Engine(Protocol):
     def encode(self, audio: PaddedAudio) -> EncodedAudio:
         """Encode a batch."""
 
+    def put(self, memory: Any, rows: NDArray[np.int64], other: Any) -> Any:
+        """Return a memory in which the recordings rows (b,) are those of another memory."""
+
     def decoder(self, memory: Any) -> SearchDecoder[Any]:
         """Return the decoder, bound to the memory of a batch."""
 

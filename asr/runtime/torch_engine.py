@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from asr.attention.contract import Annotations, Memory
 from asr.models.build import build_window
@@ -17,6 +18,7 @@ from asr.models.translation import TranslationModel
 from asr.runtime.engine import EncodedAudio, EncodedTexts, PaddedAudio
 from asr.runtime.teacher_forcing import teacher_forced_weights
 from asr.runtime.torch_runtime import TorchDecoder
+from asr.search.trees import change
 
 
 class TorchEngine:
@@ -49,6 +51,12 @@ class TorchEngine:
             features=[each[:count] for each, count in zip(features, frames, strict=True)],
         )
 
+    @torch.inference_mode()
+    def put(self, memory: Memory, rows: NDArray[np.int64], other: Memory) -> Memory:
+        """See `Engine.put`."""
+        index = torch.from_numpy(rows).to(memory.mask.device)
+        return change(lambda one, two: _put(one, index, two), memory, other)
+
     def decoder(self, memory: Memory) -> TorchDecoder:
         """See `Engine.decoder`."""
         return TorchDecoder(self.model.decoder, memory)
@@ -72,6 +80,15 @@ class TorchEngine:
     def windowed(self, attention: AttentionSettings) -> TorchEngine:
         """See `Engine.windowed`."""
         return TorchEngine(self.model.windowed(build_window(attention)))
+
+
+def _put(one: Tensor, rows: Tensor, two: Tensor) -> Tensor:
+    """Do what `asr.search.trees.put` does, with tensors."""
+    joined = one.new_zeros(len(one), max(one.size(1), two.size(1)), *one.shape[2:])
+    joined[:, : one.size(1)] = one
+    joined[rows] = 0
+    joined[rows, : two.size(1)] = two
+    return joined
 
 
 class TorchTextEngine:

@@ -30,6 +30,22 @@ def take(tree: Tree, rows: Any) -> Tree:
     return change(lambda each: each[rows], tree)
 
 
+def put(one: NDArray[Any], rows: NDArray[np.int64], two: NDArray[Any]) -> NDArray[Any]:
+    """Return `one` (B, T, …) in which the utterances rows (b,) are those of `two` (b, T', …).
+
+    The shorter of both is padded with zeros.
+    """
+    sizes = [max(pair) for pair in zip(one.shape[1:], two.shape[1:], strict=True)]
+
+    def lengthened(array: NDArray[Any]) -> NDArray[Any]:
+        missing = [size - own for size, own in zip(sizes, array.shape[1:], strict=True)]
+        return np.pad(array, [(0, 0), *((0, each) for each in missing)])
+
+    joined = lengthened(one)
+    joined[rows] = lengthened(two)
+    return joined
+
+
 def reorder(tree: Tree, parents: NDArray[np.int64]) -> Tree:
     """Reorder hypotheses: the m-th new one is the old one parents[b, m]; leaves (B, N, …)."""
     batch = np.arange(len(parents))[:, None]

@@ -218,6 +218,24 @@ def test_a_recording_does_not_depend_on_its_batch(settings):
         close(first.log_probs[row], second.log_probs[0], atol=1e-5)
 
 
+def test_recordings_of_a_memory_can_be_replaced():
+    long, short = audio(1.3, 0.7, 1.0), audio(0.5, 0.6)
+    for engine in engines(PLAIN):
+        first, second = engine.encode(long), engine.encode(short)
+        joined = engine.put(first.memory, np.array([2, 0]), second.memory)
+        decoder = engine.decoder(joined)
+        found = decoder.step(np.full((3, 1), 4), decoder.start())
+        for row, (memory, own) in enumerate(
+            ((second.memory, 1), (first.memory, 1), (second.memory, 0))
+        ):
+            decoder = engine.decoder(memory)
+            count = decoder.utterances
+            wanted = decoder.step(np.full((count, 1), 4), decoder.start())
+            close(found.log_probs[row], wanted.log_probs[own], atol=1e-5)
+            length = wanted.weights.shape[-1]
+            close(found.weights[row, :, :length], wanted.weights[own, :, : found.weights.shape[-1]])
+
+
 @pytest.mark.parametrize("name", ["plain", "window", "silence-mask", "frozen"])
 def test_both_engines_read_a_known_text_alike(name):
     torch_engine, numpy_engine = engines(SUPPORTED[name])

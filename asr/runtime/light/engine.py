@@ -32,6 +32,7 @@ from asr.runtime.light.layers import (
     within,
 )
 from asr.runtime.light.shapes import fitting, weight_shapes
+from asr.search.trees import change, put
 
 FLOOR = 1e-10  # as in `asr.audio.features.LogMel`
 Lengths = NDArray[np.int64]
@@ -89,6 +90,10 @@ class LightEngine:
             mask = mask & self._pooled(audio.speech, values.shape[1])
         memory = self._decoder.attention.prepare(values, mask)
         return EncodedAudio(memory, lengths, ctc, lengths * subframes, features)
+
+    def put(self, memory: Memory, rows: NDArray[np.int64], other: Memory) -> Memory:
+        """See `Engine.put`."""
+        return change(lambda one, two: put(one, rows, two), memory, other)
 
     def decoder(self, memory: Memory) -> LightDecoder:
         """See `Engine.decoder`."""
