@@ -32,13 +32,18 @@ from asr.tables import to_table
 
 ROUNDS = 50  # of Newton's method; it converges in less than 10
 RIDGE = 1e-6  # keeps the Hessian invertible
+UNCHANGED = Calibration(bias=0.0, word=1.0, score=0.0)  # the decoder's own confidence
 
 
 class Words(NamedTuple):
-    """Recognised words: features (N, 3) as `Calibration` weights them, and which are right."""
+    """N recognised words: features (N, 3) as `Calibration` weights them, and which are right."""
 
-    features: NDArray[np.float64]
+    features: NDArray[np.float64]  # 1, logit of the word, score of the segment per token
     correct: NDArray[np.bool_]
+
+    def confidences(self, calibration: Calibration) -> NDArray[np.float64]:
+        """Return the calibrated confidence (N,)."""
+        return calibration.probabilities(self.features[:, 1], self.features[:, 2])
 
 
 def measure(recognizer: Recognizer, manifest: Path, ids: Path, every: int) -> Words:
@@ -71,17 +76,6 @@ def fit(lists: Sequence[Words]) -> Calibration:
         hessian = features.T @ curvature + RIDGE * np.eye(len(weights))
         weights += np.linalg.solve(hessian, gradient)
     return Calibration(*(round(float(weight), 3) for weight in weights))
-
-
-def raw(words: Words) -> NDArray[np.float64]:
-    """Return the confidence (N,) without calibration."""
-    return 1 / (1 + np.exp(-words.features[:, 1]))
-
-
-def calibrated(words: Words, calibration: Calibration) -> NDArray[np.float64]:
-    """Return the calibrated confidence (N,)."""
-    weights = (calibration.bias, calibration.word, calibration.score)
-    return 1 / (1 + np.exp(-words.features @ np.array(weights)))
 
 
 def draw(path: Path, grouped: dict[str, list[Bin]]) -> None:
@@ -126,9 +120,11 @@ def main() -> None:
     rows, grouped = [], {}
     for manifest, ids in given.report:
         words = measure(recognizer, manifest, ids, given.every)
-        errors = [expected_calibration_error(reliability(raw(words), words.correct))]
+        errors = [
+            expected_calibration_error(reliability(words.confidences(UNCHANGED), words.correct))
+        ]
         if calibration is not None:
-            grouped[ids.stem] = reliability(calibrated(words, calibration), words.correct)
+            grouped[ids.stem] = reliability(words.confidences(calibration), words.correct)
             errors.append(expected_calibration_error(grouped[ids.stem]))
         percent = [f"{error:.1%}" for error in errors]
         rows.append((ids.stem, len(words.correct), f"{words.correct.mean():.1%}", *percent))

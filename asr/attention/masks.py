@@ -83,17 +83,6 @@ class Window:
         places = torch.arange(weights.size(-1), device=weights.device, dtype=weights.dtype)
         return places - find(weights)[..., None]
 
-    def region(self, weights: Tensor) -> Tensor:
-        """Return the window of each step of a text: weights (…, U, T) → (…, U, T) bool.
-
-        weights: those of all steps in order. The region of a step is the window around the centre
-        of the previous step, without the stride; inside it a soft window lowers the energies by
-        at most 2 nats.
-        """
-        before = functional.pad(weights, (0, 0, 1, 0))[..., :-1, :]  # 0 before the first step
-        distance = self.distances(Alignment(before, before))
-        return (distance >= -self.back) & (distance <= self.ahead)
-
     def apply(
         self, energies: Tensor, allowed: Tensor, previous: Alignment
     ) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asr.errors import FAILED
 from asr.inference.options import DecodingOptions
+from asr.runtime import RUNTIMES
 from asr.tables import Settings, about_of, fields, type_hints, type_name
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
         default="auto",
-        choices=("auto", "numpy", "torch"),
+        choices=RUNTIMES,
         help="What computes the model: numpy, torch, or auto: numpy on the CPU for a model that it "
         "supports (default: auto).",
     )

@@ -30,11 +30,16 @@ class Calibration(Settings):
 
     def __call__(self, words: Sequence[Word], score: float) -> list[Word]:
         """Return words with calibrated confidence. score: of their segment, per token."""
-        found = []
-        for word in words:
-            assert word.confidence is not None
-            sum_ = self.bias + self.word * float(logit(word.confidence)) + self.score * score
-            found.append(word._replace(confidence=float(1 / (1 + np.exp(-sum_)))))
+        confidences = self.probabilities(logit([word.confidence or 0.0 for word in words]), score)
+        return [
+            word._replace(confidence=float(confidence))
+            for word, confidence in zip(words, confidences, strict=True)
+        ]
+
+    def probabilities(self, words: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
+        """Return confidences (N,). words: (N,) logits. scores: per token of each segment, (N,)."""
+        sums = self.bias + self.word * np.asarray(words) + self.score * np.asarray(scores)
+        found: NDArray[np.float64] = 1 / (1 + np.exp(-sums))
         return found
 
 

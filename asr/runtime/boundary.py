@@ -15,7 +15,7 @@ from asr.audio.mel import FRAMES_PER_SECOND
 from asr.errors import UserError
 from asr.model_folder import BOUNDARIES, read_arrays
 from asr.results import Character, Word
-from asr.runtime.light.layers import Array, Linear, Weights, softmax
+from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, softmax
 from asr.text.vocabulary import Vocabulary
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from asr.errors import UserError
 from asr.model_folder import WEIGHTS, ModelFolder, read_arrays
 from asr.models.settings import SpeechSettings, TranslationSettings
+from asr.runtime import RUNTIMES
 from asr.runtime.engine import Engine, TextEngine
-from asr.runtime.light.decoder import unsupported
-from asr.runtime.light.engine import LightEngine
-from asr.runtime.light.translation import LightTextEngine
-from asr.runtime.light.translation import unsupported as unsupported_text
-
-RUNTIMES: Final = ("auto", "numpy", "torch")
+from asr.runtime.numpy_runtime.decoder import unsupported
+from asr.runtime.numpy_runtime.engine import NumpyEngine
+from asr.runtime.numpy_runtime.translation import NumpyTextEngine
+from asr.runtime.numpy_runtime.translation import unsupported as unsupported_text
 
 
 def load_engine(
@@ -39,7 +36,7 @@ def load_engine(
         return TorchEngine(load_speech_model(folder, vocabulary_size).to(choose_device(device)))
     weights = read_arrays(folder.path / WEIGHTS)
     try:
-        return LightEngine(settings, weights, vocabulary_size)
+        return NumpyEngine(settings, weights, vocabulary_size)
     except ValueError as error:
         raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
 
@@ -65,7 +62,7 @@ def load_text_engine(
         return TorchTextEngine(model.to(choose_device(device)))
     weights = read_arrays(folder.path / WEIGHTS)
     try:
-        return LightTextEngine(settings, weights, *sizes)
+        return NumpyTextEngine(settings, weights, *sizes)
     except ValueError as error:
         raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
 

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from asr.audio.cache import ContentCache, Samples
 from asr.errors import UserError
 from asr.model_folder import WEIGHTS, read_folder
-from asr.models.encoders.cache import ContentCache, Samples
 from asr.models.speech import Waveforms, load_speech_model
 from asr.text.vocabulary import Vocabulary
 

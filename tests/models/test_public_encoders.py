@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asr.audio.cache import content_key
 from asr.errors import UserError
 from asr.models.encoders import public
-from asr.models.encoders.cache import content_key
 from asr.models.encoders.public import (
     ENCODERS,
     PublicEncoder,

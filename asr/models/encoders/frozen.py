@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from asr.audio.cache import ContentCache
 from asr.errors import UserError
-from asr.models.encoders.cache import ContentCache
 from asr.models.encoders.public import (
     ENCODERS,
     SECONDS_PER_FRAME,

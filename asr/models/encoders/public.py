@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.audio.cache import ContentCache, Samples, replacing
 from asr.errors import UserError
-from asr.models.encoders.cache import ContentCache, Samples, replacing
 
 Frames = NDArray[np.float32]  # (T, size)
 

@@ -187,7 +187,7 @@ class TeacherSettings(Settings):
     )
     cache: str = setting(
         "",
-        "Folder in which its distributions are cached, by the content of the audio: 5 MB an hour. "
+        "Folder in which its distributions are cached, by the content of the audio: 7 MB an hour. "
         "Empty: they are computed in every epoch.",
     )
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from asr.audio.cache import ContentCache
 from asr.audio.mel import HOP_MS, SECONDS_PER_FRAME, WINDOW_MS, mel_filters
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
-from asr.models.encoders.cache import ContentCache
 from asr.models.encoders.public import ENCODERS, open_frames
 from asr.models.encoders.public import SECONDS_PER_FRAME as PUBLIC_SECONDS_PER_FRAME
 from asr.models.settings import AttentionSettings, SpeechSettings
 from asr.runtime.engine import EncodedAudio, PaddedAudio
-from asr.runtime.light.attention import Memory
-from asr.runtime.light.decoder import DecoderLayers, LightDecoder, forced, mean, unsupported
-from asr.runtime.light.layers import (
+from asr.runtime.numpy_runtime.attention import Memory
+from asr.runtime.numpy_runtime.decoder import DecoderLayers, NumpyDecoder, forced, mean, unsupported
+from asr.runtime.numpy_runtime.layers import (
     Array,
     BiLSTM,
     Convolution,
@@ -31,14 +31,14 @@ from asr.runtime.light.layers import (
     reversal,
     within,
 )
-from asr.runtime.light.shapes import fitting, weight_shapes
+from asr.runtime.numpy_runtime.shapes import fitting, weight_shapes
 from asr.search.trees import change, put
 
 FLOOR = 1e-10  # as in `asr.audio.features.LogMel`
 Lengths = NDArray[np.int64]
 
 
-class LightEngine:
+class NumpyEngine:
     """An `asr.runtime.engine.Engine` in NumPy; equal to torch's to 1e-4."""
 
     def __init__(self, settings: SpeechSettings, weights: Weights, vocabulary_size: int) -> None:
@@ -95,11 +95,11 @@ class LightEngine:
         """See `Engine.put`."""
         return change(lambda one, two: put(one, rows, two), memory, other)
 
-    def decoder(self, memory: Memory) -> LightDecoder:
+    def decoder(self, memory: Memory) -> NumpyDecoder:
         """See `Engine.decoder`."""
-        return LightDecoder(self._decoder, memory)
+        return NumpyDecoder(self._decoder, memory)
 
-    def decoder_without_audio(self, memory: Memory) -> LightDecoder:
+    def decoder_without_audio(self, memory: Memory) -> NumpyDecoder:
         """See `Engine.decoder_without_audio`."""
         values = mean(memory)[:, None]  # (B, 1, E)
         mask = np.ones(values.shape[:2], bool)
@@ -111,11 +111,9 @@ class LightEngine:
         """See `Engine.force`."""
         return forced(self._decoder, memory, tokens)
 
-    def windowed(self, attention: AttentionSettings) -> LightEngine:
+    def windowed(self, attention: AttentionSettings) -> NumpyEngine:
         """See `Engine.windowed`."""
-        twin = object.__new__(LightEngine)
-        twin.__dict__.update(self.__dict__)
-        twin.settings = replace(self.settings, attention=attention)  # type: ignore[arg-type]
+        twin = copy.copy(self)
         twin._decoder = self._decoder.windowed(attention)
         return twin
 

@@ -75,7 +75,8 @@ class LayerNorm(NamedTuple):
     @classmethod
     def of(cls, weights: Weights, name: str) -> LayerNorm:
         """Take the layer of a name."""
-        return cls(*(np.asarray(weights[f"{name}.{part}"], np.float32) for part in PARTS))
+        parts = (weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        return cls(*(np.asarray(part, np.float32) for part in parts))
 
     def __call__(self, values: Array) -> Array:
         """Normalise values (…, E)."""
@@ -85,9 +86,6 @@ class LayerNorm(NamedTuple):
         centred *= self.scale
         centred += self.shift
         return centred
-
-
-PARTS = ("weight", "bias")
 
 
 class Convolution(NamedTuple):
@@ -145,11 +143,13 @@ class _LSTM(NamedTuple):
 
     @classmethod
     def of(cls, weights: Weights, name: str) -> _LSTM:
-        names = {f"x.{part}": f"{name}.{part}_ih_l0" for part in PARTS}
-        matrix, bias = Linear.of({new: weights[old] for new, old in names.items()}, "x")
-        states = np.ascontiguousarray(weights[f"{name}.weight_hh_l0"].T, np.float32)
-        both = bias + np.asarray(weights[f"{name}.bias_hh_l0"], np.float32)
-        return cls(Linear(matrix, both), states)
+        inputs, states = (
+            np.ascontiguousarray(weights[f"{name}.weight_{part}_l0"].T, np.float32)
+            for part in ("ih", "hh")
+        )
+        one, other = (np.asarray(weights[f"{name}.bias_{part}_l0"]) for part in ("ih", "hh"))
+        bias = one.astype(np.float32) + other.astype(np.float32)
+        return cls(Linear(inputs, bias), states)
 
     def __call__(self, inputs: Array) -> Array:
         """Return the states (B, T, H) of inputs (B, T, I)."""

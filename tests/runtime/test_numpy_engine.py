@@ -27,9 +27,9 @@ from asr.models.settings import (
 )
 from asr.models.speech import build_speech_model
 from asr.runtime.engine import PaddedAudio
-from asr.runtime.light.decoder import unsupported
-from asr.runtime.light.engine import LightEngine
-from asr.runtime.light.shapes import weight_shapes
+from asr.runtime.numpy_runtime.decoder import unsupported
+from asr.runtime.numpy_runtime.engine import NumpyEngine
+from asr.runtime.numpy_runtime.shapes import weight_shapes
 from asr.runtime.torch_engine import TorchEngine
 
 SYMBOLS = 9
@@ -93,7 +93,7 @@ def encoder(monkeypatch):
     monkeypatch.setattr(public, "load_public", fake_encoder)
 
 
-def engines(settings: SpeechSettings) -> tuple[TorchEngine, LightEngine]:
+def engines(settings: SpeechSettings) -> tuple[TorchEngine, NumpyEngine]:
     """Make a random model, and both engines around its weights."""
     with torch.random.fork_rng():
         torch.manual_seed(4)
@@ -103,7 +103,7 @@ def engines(settings: SpeechSettings) -> tuple[TorchEngine, LightEngine]:
         model.normalizer.mean.normal_()
         model.normalizer.std.uniform_(1, 3)
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    return TorchEngine(model), LightEngine(settings, weights, SYMBOLS)
+    return TorchEngine(model), NumpyEngine(settings, weights, SYMBOLS)
 
 
 def audio(*seconds: float) -> PaddedAudio:
@@ -273,7 +273,7 @@ def test_a_model_is_supported_or_the_reason_is_given(settings):
     assert (reason is None) == (settings in SUPPORTED.values())
     if reason is not None:
         with pytest.raises(ValueError, match="needs torch"):
-            LightEngine(settings, {}, SYMBOLS)
+            NumpyEngine(settings, {}, SYMBOLS)
 
 
 @pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
@@ -292,16 +292,16 @@ def test_weights_that_do_not_fit_are_refused():
         {**weights, "encoder.enter.weight": np.zeros((2, 2), np.float32)},
     ):
         with pytest.raises(ValueError, match="and 0 more do not fit"):
-            LightEngine(PLAIN, wrong, SYMBOLS)
+            NumpyEngine(PLAIN, wrong, SYMBOLS)
     with pytest.raises(ValueError, match="between 0 and layers=3, got 4"):
-        LightEngine(encoding(layers_before_reduction=4), weights, SYMBOLS)
+        NumpyEngine(encoding(layers_before_reduction=4), weights, SYMBOLS)
     with pytest.raises(ValueError, match="location_width must be odd"):
-        LightEngine(attending(location_width=4), weights, SYMBOLS)
+        NumpyEngine(attending(location_width=4), weights, SYMBOLS)
 
 
 def test_the_runtime_is_chosen_by_model_and_device(tmp_path):
     folder = write_tiny_model(tmp_path / "tiny")
-    assert isinstance(LoadedModel.load(folder).engine, LightEngine)
+    assert isinstance(LoadedModel.load(folder).engine, NumpyEngine)
     assert isinstance(LoadedModel.load(folder, runtime="torch").engine, TorchEngine)
     assert isinstance(LoadedModel.load(folder, device="auto").engine, TorchEngine)
     with pytest.raises(UserError, match=r"device 'auto' needs torch"):

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from asr.models.settings import TranslationSettings
 from asr.runtime.engine import EncodedTexts
-from asr.runtime.light import decoder
-from asr.runtime.light.attention import Memory
-from asr.runtime.light.decoder import DecoderLayers, LightDecoder
-from asr.runtime.light.layers import BiLSTM, Weights, reversal, within
-from asr.runtime.light.shapes import fitting, text_weight_shapes
+from asr.runtime.numpy_runtime import decoder
+from asr.runtime.numpy_runtime.attention import Memory
+from asr.runtime.numpy_runtime.decoder import DecoderLayers, NumpyDecoder
+from asr.runtime.numpy_runtime.layers import BiLSTM, Weights, reversal, within
+from asr.runtime.numpy_runtime.shapes import fitting, text_weight_shapes
 
 
 def unsupported(settings: TranslationSettings) -> str | None:
@@ -23,7 +23,7 @@ def unsupported(settings: TranslationSettings) -> str | None:
     return decoder.unsupported(settings.attention, settings.decoder)
 
 
-class LightTextEngine:
+class NumpyTextEngine:
     """An `asr.runtime.engine.TextEngine` in NumPy; equal to torch's to 1e-4."""
 
     def __init__(
@@ -54,6 +54,6 @@ class LightTextEngine:
         mask = within(lengths, tokens.shape[1])
         return EncodedTexts(self._decoder.attention.prepare(hidden, mask), lengths)
 
-    def decoder(self, memory: Memory) -> LightDecoder:
+    def decoder(self, memory: Memory) -> NumpyDecoder:
         """See `TextEngine.decoder`."""
-        return LightDecoder(self._decoder, memory)
+        return NumpyDecoder(self._decoder, memory)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.models.settings import AttentionSettings, DecoderSettings
-from asr.runtime.light.attention import Alignment, LightAttention, Memory
-from asr.runtime.light.layers import Array, Linear, Weights, log_softmax, sigmoid
+from asr.runtime.numpy_runtime.attention import Alignment, Memory, NumpyAttention
+from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, log_softmax, sigmoid
 from asr.search.contract import Integers, Stepped
 from asr.search.trees import reorder, take
 from asr.text.vocabulary import EOS
@@ -31,7 +31,7 @@ def unsupported(attention: AttentionSettings, decoder: DecoderSettings) -> str |
     return next((reason for reason, applies in reasons.items() if applies), None)
 
 
-class LightState(NamedTuple):
+class NumpyState(NamedTuple):
     """As `asr.models.state.DecoderState`: hidden (B, N, H), and the alignment."""
 
     hidden: Array
@@ -45,7 +45,7 @@ class DecoderLayers:
         self, weights: Weights, attention: AttentionSettings, settings: DecoderSettings
     ) -> None:
         """Take the weights of "decoder" of a model folder."""
-        self.attention = LightAttention(weights, attention)
+        self.attention = NumpyAttention(weights, attention)
         self.settings = settings
         self._gates = 3 * settings.state_size
         self._state_gates = Linear.of(weights, "decoder.state_gates")
@@ -88,7 +88,7 @@ class DecoderLayers:
         twin.attention = self.attention.windowed(attention)
         return twin
 
-    def start(self, memory: Memory) -> LightState:
+    def start(self, memory: Memory) -> NumpyState:
         """Return the state before the first step, with N = 1."""
         size = self.settings.state_size
         if self._initial is None:
@@ -98,7 +98,7 @@ class DecoderLayers:
         else:
             backward = memory.values[:, 0, memory.values.shape[2] // 2 :]
             hidden = np.tanh(self._initial(backward))
-        return LightState(hidden[:, None], self.attention.start(memory))
+        return NumpyState(hidden[:, None], self.attention.start(memory))
 
     def projected(self, memory: Memory) -> Array:
         """Return the annotations' part of gates and readout, (B, T, 3H + R).
@@ -109,8 +109,8 @@ class DecoderLayers:
         return Linear(self._context, np.zeros(1, np.float32))(memory.values)
 
     def step(
-        self, tokens: Integers, state: LightState, memory: Memory, projected: Array | None = None
-    ) -> tuple[Array, LightState]:
+        self, tokens: Integers, state: NumpyState, memory: Memory, projected: Array | None = None
+    ) -> tuple[Array, NumpyState]:
         """Compute a step: last tokens (B, N) → log-probabilities (B, N, V) and the next state.
 
         projected: of the memory, if it is known.
@@ -128,10 +128,10 @@ class DecoderLayers:
             readout = np.maximum(readout[..., ::2], readout[..., 1::2])
         else:
             np.tanh(readout, out=readout)
-        return log_softmax(self._output(readout)), LightState(hidden, alignment)
+        return log_softmax(self._output(readout)), NumpyState(hidden, alignment)
 
 
-class LightDecoder:
+class NumpyDecoder:
     """An `asr.search.contract.SearchDecoder` in NumPy."""
 
     def __init__(
@@ -147,25 +147,25 @@ class LightDecoder:
         """See `SearchDecoder.utterances`."""
         return len(self._memory.mask)
 
-    def start(self) -> LightState:
+    def start(self) -> NumpyState:
         """See `SearchDecoder.start`."""
         return self._layers.start(self._memory)
 
-    def step(self, tokens: Integers, state: LightState) -> Stepped[LightState]:
+    def step(self, tokens: Integers, state: NumpyState) -> Stepped[NumpyState]:
         """See `SearchDecoder.step`."""
         if self._projected is None and (tokens.shape[1] > 1 or self._memory.values.shape[1] == 1):
             self._projected = self._layers.projected(self._memory)  # kept for the next steps
         log_probs, state = self._layers.step(tokens, state, self._memory, self._projected)
         return Stepped(log_probs, state.alignment.weights, state)
 
-    def select(self, state: LightState, parents: Integers) -> LightState:
+    def select(self, state: NumpyState, parents: Integers) -> NumpyState:
         """See `SearchDecoder.select`."""
         return reorder(state, parents)
 
-    def take(self, state: LightState, rows: Integers) -> tuple[LightDecoder, LightState]:
+    def take(self, state: NumpyState, rows: Integers) -> tuple[NumpyDecoder, NumpyState]:
         """See `SearchDecoder.take`."""
         projected = None if self._projected is None else self._projected[rows]
-        decoder = LightDecoder(self._layers, take(self._memory, rows), projected)
+        decoder = NumpyDecoder(self._layers, take(self._memory, rows), projected)
         return decoder, take(state, rows)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from asr.alignment.window import check_window, distances
 from asr.models.settings import AttentionSettings
-from asr.runtime.light.layers import Array, Linear, Weights, softmax
+from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, softmax
 
 
 class Memory(NamedTuple):
@@ -29,7 +29,7 @@ class Alignment(NamedTuple):
     cumulative: Array
 
 
-class LightAttention:
+class NumpyAttention:
     """`asr.attention.additive.AdditiveAttention` with the softmax normaliser."""
 
     def __init__(self, weights: Weights, settings: AttentionSettings) -> None:
@@ -47,7 +47,7 @@ class LightAttention:
             self._spread = np.ascontiguousarray(spread.reshape(len(spread), -1).T)
             self._project: Array = np.ascontiguousarray(project.T)
 
-    def windowed(self, settings: AttentionSettings) -> LightAttention:
+    def windowed(self, settings: AttentionSettings) -> NumpyAttention:
         """Return the same weights with the window of other settings.
 
         Raises:

@@ -15,8 +15,8 @@ from asr.models.settings import (
     TranslationSettings,
 )
 from asr.models.translation import build_translation_model
-from asr.runtime.light.shapes import text_weight_shapes
-from asr.runtime.light.translation import LightTextEngine, unsupported
+from asr.runtime.numpy_runtime.shapes import text_weight_shapes
+from asr.runtime.numpy_runtime.translation import NumpyTextEngine, unsupported
 from asr.runtime.torch_engine import TorchTextEngine
 
 SIZES = (9, 9)
@@ -46,14 +46,14 @@ UNSUPPORTED = {
 }
 
 
-def engines(settings: TranslationSettings) -> tuple[TorchTextEngine, LightTextEngine]:
+def engines(settings: TranslationSettings) -> tuple[TorchTextEngine, NumpyTextEngine]:
     with torch.random.fork_rng():
         torch.manual_seed(4)
         model = build_translation_model(settings, *SIZES).eval().requires_grad_(False)
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.4)
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    return TorchTextEngine(model), LightTextEngine(settings, weights, *SIZES)
+    return TorchTextEngine(model), NumpyTextEngine(settings, weights, *SIZES)
 
 
 @pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
@@ -89,13 +89,13 @@ def test_what_needs_torch_is_named(settings):
     reason = unsupported(settings)
     assert reason is not None
     with pytest.raises(ValueError, match="needs torch"):
-        LightTextEngine(settings, {}, *SIZES)
+        NumpyTextEngine(settings, {}, *SIZES)
 
 
 def test_one_embedding_needs_equal_sizes():
     settings = replace(PLAIN, joint_embedding=True)
     with pytest.raises(ValueError, match="needs one vocabulary and one embedding_size"):
-        LightTextEngine(settings, {}, 9, 8)
+        NumpyTextEngine(settings, {}, 9, 8)
 
 
 def test_the_shipped_translators_give_the_same_with_both():
@@ -103,7 +103,7 @@ def test_the_shipped_translators_give_the_same_with_both():
     for to in ("fr", "de"):
         one = Translator.load(to=to, runtime="numpy").translate(texts)
         other = Translator.load(to=to, runtime="torch").translate(texts)
-        assert isinstance(Translator.load(to=to).engines[0], LightTextEngine)
+        assert isinstance(Translator.load(to=to).engines[0], NumpyTextEngine)
         for found, wanted in zip(one, other, strict=True):
             assert found.text == wanted.text
             assert found.log_probability == pytest.approx(wanted.log_probability, abs=1e-3)
