@@ -116,12 +116,14 @@ def add_option(
 
     It is None if not given; then the setting's default applies.
     """
-    default = fields(kind)[name].default
+    default = f"{fields(kind)[name].default:g}"
+    if kind is DecodingOptions:
+        default = f"the model's own, else {default}"
     parser.add_argument(
         "--" + name.replace("_", "-"),
         type=_reader(kind, name),
         metavar=metavar,
-        help=f"{about_of(kind, name).help} (default: {default:g})".replace("%", "%%"),
+        help=f"{about_of(kind, name).help} (default: {default})".replace("%", "%%"),
     )
 
 
