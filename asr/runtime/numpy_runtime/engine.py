@@ -75,11 +75,7 @@ class NumpyEngine:
         """See `Engine.encode`."""
         given = [row[:length] for row, length in zip(audio.samples, audio.lengths, strict=True)]
         features = [self._normalised(self._features(samples)) for samples in given]
-        frames = np.array([len(each) for each in features], np.int64)
-        padded = np.zeros((len(features), frames.max(initial=0), len(self._mean)), np.float32)
-        for row, each in zip(padded, features, strict=True):
-            row[: len(each)] = each
-        values, lengths = self._encoder(padded, frames)
+        values, lengths = self._encoder(features)
         mask = within(lengths, values.shape[1])
         subframes = self.settings.ctc.subframes
         ctc = None
@@ -217,31 +213,30 @@ class _Encoder:
         self._last_norm = LayerNorm.of(weights, f"{name}.last_norm")
         self.reduction: int = 2 ** len(self._convolutions) * (1 if self._reduce is None else 2)
 
-    def __call__(self, features: Array, lengths: Lengths) -> tuple[Array, Lengths]:
-        """Annotate features (B, F, size), 0 beyond lengths (B,) → (B, T, E), lengths (B,)."""
-        hidden, lengths = self._convolve(features, lengths)
-        hidden = self._enter(hidden)
+    def __call__(self, features: Sequence[Array]) -> tuple[Array, Lengths]:
+        """Annotate B recordings, features (F, size) each → (B, T, E), 0 beyond lengths (B,)."""
+        # Before the recurrent layers each alone, whose intermediate arrays fit into the cache.
+        hidden, lengths = _pad([self._enter(self._convolve(each)) for each in features])
         order = reversal(lengths, hidden.shape[1])
         for at, (norm, layer) in enumerate(self._layers):
             if self._reduce is not None and at == self._before:
                 hidden, lengths = self._halve(self._reduce, hidden, lengths)
                 order = reversal(lengths, hidden.shape[1])
-            hidden = hidden + layer(norm(hidden), order)
+            hidden += layer(norm(hidden), order)
         values = self._last_norm(hidden) * within(lengths, hidden.shape[1])[:, :, None]
         return values, lengths
 
-    def _convolve(self, features: Array, lengths: Lengths) -> tuple[Array, Lengths]:
-        """Apply the convolutions, each masked over time → (B, ⌈F/4⌉, ·)."""
+    def _convolve(self, features: Array) -> Array:
+        """Apply the convolutions, if there are any, to features (F, size) → (⌈F/4⌉, ·)."""
         if not self._convolutions:
-            return features, lengths
-        hidden = features[:, :, :, None]  # (B, F, mels, 1)
+            return features
+        hidden = features[None, :, :, None]  # (1, F, mels, 1)
         for layer in self._convolutions:
             hidden = layer(hidden)
             np.maximum(hidden, 0, out=hidden)
-            lengths = (lengths + 1) // 2
-            hidden *= within(lengths, hidden.shape[1])[:, :, None, None]
-        swapped = hidden.swapaxes(2, 3)  # channels, then mels, as in the weights
-        return swapped.reshape(*swapped.shape[:2], -1), lengths
+        swapped = hidden[0].swapaxes(1, 2)  # channels, then mels, as in the weights
+        flat: Array = swapped.reshape(len(swapped), -1)
+        return flat
 
     @staticmethod
     def _halve(reduce: Linear, hidden: Array, lengths: Lengths) -> tuple[Array, Lengths]:
@@ -250,3 +245,12 @@ class _Encoder:
         hidden = np.pad(hidden, ((0, 0), (0, hidden.shape[1] % 2), (0, 0)))
         pairs = hidden.reshape(len(hidden), hidden.shape[1] // 2, -1)
         return reduce(pairs), (lengths + 1) // 2
+
+
+def _pad(rows: Sequence[Array]) -> tuple[Array, Lengths]:
+    """Pad B rows (T, E) with zeros → (B, longest, E), lengths (B,)."""
+    lengths = np.array([len(row) for row in rows], np.int64)
+    padded = np.zeros((len(rows), lengths.max(), rows[0].shape[1]), np.float32)
+    for row, into in zip(rows, padded, strict=True):
+        into[: len(row)] = row
+    return padded, lengths

@@ -13,6 +13,7 @@ Array = NDArray[np.float32]
 Weights = Mapping[str, NDArray[Any]]
 
 NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
+STEPS_AT_ONCE = 32  # of an LSTM, whose inputs are multiplied together: gates stay in the cache
 
 
 def sigmoid(values: Array) -> Array:
@@ -136,7 +137,10 @@ def reversal(lengths: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
 
 
 class _LSTM(NamedTuple):
-    """A long short-term memory; gates in torch's order: input, forget, candidate, output."""
+    """A long short-term memory; gates in the order input, forget, output, candidate.
+
+    The first three are halved: σ(x) = (1 + tanh(x / 2)) / 2, so one tanh serves all four.
+    """
 
     inputs: Linear
     states: Array  # (H, 4H)
@@ -144,25 +148,35 @@ class _LSTM(NamedTuple):
     @classmethod
     def of(cls, weights: Weights, name: str) -> _LSTM:
         inputs, states = (
-            np.ascontiguousarray(weights[f"{name}.weight_{part}_l0"].T, np.float32)
-            for part in ("ih", "hh")
+            _gates_in_order(weights[f"{name}.weight_{part}_l0"]) for part in ("ih", "hh")
         )
-        one, other = (np.asarray(weights[f"{name}.bias_{part}_l0"]) for part in ("ih", "hh"))
-        bias = one.astype(np.float32) + other.astype(np.float32)
-        return cls(Linear(inputs, bias), states)
+        biases = (_gates_in_order(weights[f"{name}.bias_{part}_l0"]) for part in ("ih", "hh"))
+        return cls(Linear(inputs, sum(biases, np.zeros(1, np.float32))), states)
 
     def __call__(self, inputs: Array) -> Array:
         """Return the states (B, T, H) of inputs (B, T, I)."""
-        gates = np.ascontiguousarray(self.inputs(inputs).swapaxes(0, 1))  # (T, B, 4H)
         size = len(self.states)
-        states = np.zeros((len(gates), len(inputs), size), np.float32)
-        memory = np.zeros((len(inputs), size), np.float32)
-        hidden = memory
-        for step, now in zip(states, gates, strict=True):
-            now += hidden @ self.states
-            candidate = np.tanh(now[:, 2 * size : 3 * size])
-            sigmoid(now)
-            memory = now[:, size : 2 * size] * memory + now[:, :size] * candidate
-            np.multiply(now[:, 3 * size :], np.tanh(memory), out=step)
-            hidden = step
+        states = np.empty((inputs.shape[1], len(inputs), size), np.float32)
+        hidden = memory = np.zeros((len(inputs), size), np.float32)
+        product = np.empty((len(inputs), 4 * size), np.float32)
+        for start in range(0, len(states), STEPS_AT_ONCE):
+            several = slice(start, start + STEPS_AT_ONCE)
+            gates = self.inputs(inputs[:, several].swapaxes(0, 1))  # (T, B, 4H)
+            for step, now in zip(states[several], gates, strict=True):
+                now += np.matmul(hidden, self.states, out=product)
+                np.tanh(now, out=now)
+                sigmoids = now[:, : 3 * size]
+                sigmoids *= np.float32(0.5)
+                sigmoids += np.float32(0.5)
+                memory = now[:, size : 2 * size] * memory
+                memory += now[:, :size] * now[:, 3 * size :]
+                np.multiply(now[:, 2 * size : 3 * size], np.tanh(memory), out=step)
+                hidden = step
         return states.swapaxes(0, 1)
+
+
+def _gates_in_order(values: NDArray[Any]) -> Array:
+    """Return gates (4H, …) of torch's order (input, forget, candidate, output) as `_LSTM`'s."""
+    entry, forget, candidate, output = np.split(np.asarray(values, np.float32), 4)
+    ordered = np.concatenate([entry / 2, forget / 2, output / 2, candidate])
+    return np.ascontiguousarray(ordered.T)
