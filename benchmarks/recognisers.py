@@ -1,12 +1,13 @@
 """Compare offline recognisers on the same recordings, in one run, on one core.
 
     pip install -e ".[peers]"
-    python benchmarks/recognisers.py MANIFEST [--ids FILE] [--every N] [--only NAME ...]
+    python benchmarks/recognisers.py MANIFEST ... [--ids FILE ...] [--every N ...] [--only NAME ...]
 
 Each recogniser runs in a separate process. CPU-seconds are the sum over all threads during
 transcription, without loading. Memory is the peak of the process, with loading and Python. Size is
-that of the loaded files. Hypotheses and references are normalised alike. Recognisers that are not
-installed are reported and left out.
+that of the loaded files. Hypotheses and references are normalised alike. The worst quarter are the
+speakers with the highest WER by that recogniser. Recognisers that are not installed are reported
+and left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +30,7 @@ from asr.errors import exit_status
 
 if TYPE_CHECKING:  # imports would count towards the memory of the processes
     from asr.corpora.manifest import Utterance
+    from asr.scoring.words import Summary
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 RATE = 16_000
@@ -214,47 +217,107 @@ def chosen(given: argparse.Namespace) -> list[Utterance]:
     Raises:
         UserError: the manifest or the list cannot be read.
     """
+    return _chosen(given.manifest, given.ids)
+
+
+def _chosen(manifest: Path, ids: Path | None) -> list[Utterance]:
     from asr.corpora.manifest import read_manifest, select
 
-    utterances = read_manifest(given.manifest)
-    return utterances if given.ids is None else select(utterances, given.ids)
+    utterances = read_manifest(manifest)
+    return utterances if ids is None else select(utterances, ids)
 
 
 def main() -> None:
-    """Read the arguments, run each recogniser and print the table."""
+    """Read the arguments, run each recogniser on each list and print the tables."""
     if sys.argv[1:2] == ["--job"]:
         name, audio = json.loads(Path(sys.argv[2]).read_text("utf-8"))
         Path(sys.argv[3]).write_text(json.dumps(_run(name, audio)), "utf-8")
         return
     parser = argparse.ArgumentParser(description="Compare offline recognisers.")
-    add_choices(parser, RECOGNISERS)
+    parser.add_argument("manifest", type=Path, nargs="+")
+    parser.add_argument("--ids", type=Path, nargs="+", help="ids to use of each manifest")
+    parser.add_argument("--every", type=int, nargs="+", metavar="N", help="use each N-th of each")
+    parser.add_argument("--only", nargs="+", choices=RECOGNISERS, metavar="NAME")
+    parser.add_argument(
+        "--groups",
+        type=int,
+        default=0,
+        metavar="N",
+        help="by gender and accent, of at least N utterances",
+    )
     given = parser.parse_args()
-    utterances = chosen(given)[:: given.every]
+    for values in (given.ids, given.every):
+        if values is not None and len(values) != len(given.manifest):
+            parser.error(f"{len(given.manifest)} manifests, but {len(values)} of --ids or --every")
+    names = [name for name in given.only or RECOGNISERS if _installed(name)]
+    lists = zip_longest(given.manifest, given.ids or [], given.every or [])
+    for manifest, ids, every in lists:
+        _compare(names, _chosen(manifest, ids)[:: every or 1], given.groups)
+
+
+def _installed(name: str) -> bool:
+    if importlib.util.find_spec(RECOGNISERS[name].package) is not None:
+        return True
+    print(f"{name}: not installed, left out", file=sys.stderr)
+    return False
+
+
+def _compare(names: Sequence[str], utterances: Sequence[Utterance], smallest_group: int) -> None:
+    """Run each recogniser on one list, and print a table of all and one of the groups."""
     hours = sum(each.duration for each in utterances) / 3600
-    print(f"{len(utterances)} utterances, {hours:.2f} h\n", flush=True)
-    print("| recogniser | WER % | CER % | CPU-s per audio s | MiB | MB | training hours |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    print(f"\n{len(utterances)} utterances, {hours:.2f} h\n")
+    print(
+        "| recogniser | WER % (95 % interval) | of the worst quarter of the speakers | CER % "
+        "| CPU-s per audio s | MiB | MB | training hours |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |", flush=True)
     audio = [str(each.audio) for each in utterances]
-    for name in given.only or RECOGNISERS:
-        if importlib.util.find_spec(RECOGNISERS[name].package) is None:
-            print(f"{name}: not installed, left out", file=sys.stderr)
-            continue
-        print(_row(name, [each.text for each in utterances], _run_apart(name, audio), hours))
+    summaries = {}
+    for name in names:
+        found = _run_apart(name, audio)
+        summaries[name] = _summary(utterances, found["texts"])
+        print(_row(name, summaries[name], found, hours), flush=True)
+    if smallest_group and summaries:
+        print("\n" + _by_group(summaries, smallest_group))
 
 
-def _row(name: str, references: list[str], found: dict[str, Any], hours: float) -> str:
-    from asr.scoring.words import ErrorCounts, count_characters, count_words
+def _summary(utterances: Sequence[Utterance], texts: Sequence[str]) -> Summary:
+    from asr.scoring.words import Scored, summarize
     from asr.text.normalize import normalize
 
-    words, characters = ErrorCounts(), ErrorCounts()
-    for reference, text in zip(references, found["texts"], strict=True):
-        words += count_words(reference, normalize(text))
-        characters += count_characters(reference, normalize(text))
+    return summarize(
+        Scored(each.id, each.text, normalize(text), each.speaker, None, each.gender, each.accent)
+        for each, text in zip(utterances, texts, strict=True)
+    )
+
+
+def _row(name: str, summary: Summary, found: dict[str, Any], hours: float) -> str:
+    low, high = (100 * rate for rate in summary.wer_interval)
+    worst = summary.worst_quarter
     return (
-        f"| {name} | {100 * words.rate:.1f} | {100 * characters.rate:.1f} "
+        f"| {name} | {100 * summary.wer:.1f} ({low:.1f}–{high:.1f}) "
+        f"| {'' if worst is None else f'{100 * worst.words.rate:.1f}'} | {100 * summary.cer:.1f} "
         f"| {found['cpu_seconds'] / hours / 3600:.3f} | {found['memory_mib']:.0f} "
         f"| {found['size_mb']:.0f} | {RECOGNISERS[name].hours} |"
     )
+
+
+def _by_group(summaries: dict[str, Summary], smallest: int) -> str:
+    """Return a table of WER by gender and accent, a line for each group."""
+    first = next(iter(summaries.values()))
+    lines = [f"| group | utterances | {' | '.join(summaries)} |"]
+    lines.append("| --- | ---: |" + " ---: |" * len(summaries))
+    for kind in ("by_gender", "by_accent"):
+        for name, utterances in sorted((one.name, one.utterances) for one in getattr(first, kind)):
+            if utterances < smallest:
+                continue
+            rates = [
+                next(one.words.rate for one in getattr(summary, kind) if one.name == name)
+                for summary in summaries.values()
+            ]
+            cells = " | ".join(f"{100 * rate:.1f}" for rate in rates)
+            lines.append(f"| {name} | {utterances} | {cells} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

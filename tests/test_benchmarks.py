@@ -233,8 +233,28 @@ def test_a_recogniser_is_scored_by_the_words_of_all(recognisers: Any) -> None:
         "memory_mib": 99.6,
         "size_mb": 2.0,
     }
-    line = recognisers._row("toy", ["go home", "i lost"], found, hours=0.1)
-    assert line == "| toy | 25.0 | 7.7 | 0.100 | 100 | 2 | 3 |"
+    texts = ["go home", "i lost"]
+    utterances = [Utterance(text, Path(text), text, 1.0, gender="F") for text in texts]
+    summary = recognisers._summary(utterances, found["texts"])
+    line = recognisers._row("toy", summary, found, hours=0.1)
+    assert line == "| toy | 25.0 (0.0–50.0) |  | 7.7 | 0.100 | 100 | 2 | 3 |"
+
+
+def test_recognisers_are_compared_by_group_and_on_the_worst_speakers(recognisers: Any) -> None:
+    speakers = [("a", "F", "Scotland"), ("b", "M", "Scotland"), ("c", "M", ""), ("d", "F", "")]
+    utterances = [
+        Utterance(name, Path(name), "go home", 1.0, name, gender, accent=accent or None)
+        for name, gender, accent in speakers
+    ]
+    one = recognisers._summary(utterances, ["go", "go home", "go home", "go home"])
+    two = recognisers._summary(utterances, ["go home", "", "go home", "go home"])
+    assert recognisers._by_group({"one": one, "two": two}, 1).splitlines()[2:] == [
+        "| F | 2 | 25.0 | 0.0 |",
+        "| M | 2 | 0.0 | 50.0 |",
+        "| Scotland | 2 | 25.0 | 50.0 |",
+    ]
+    assert len(recognisers._by_group({"one": one, "two": two}, 3).splitlines()) == 2
+    assert one.worst_quarter.words.rate == 0.5 and two.worst_quarter.words.rate == 1.0
 
 
 def test_a_recogniser_hears_every_recording(recognisers: Any, tmp_path: Path) -> None:
@@ -272,7 +292,7 @@ def test_a_missing_recogniser_is_told_in_one_line(
     call(recognisers, ["manifest", "--only", "toy", "--every", "2"], monkeypatch)
     out, err = capsys.readouterr()
     assert err == "toy: not installed, left out\n"
-    assert out.startswith("2 utterances, 0.02 h\n") and "WER %" in out
+    assert out.startswith("\n2 utterances, 0.02 h\n") and "WER %" in out
     monkeypatch.undo()
     monkeypatch.setattr(sys, "argv", ["benchmark", str(tmp_path / "none.jsonl")])
     with pytest.raises(UserError, match=r"none\.jsonl"):

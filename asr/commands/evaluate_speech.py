@@ -158,7 +158,13 @@ def _source(audio: Path, speed: float) -> Path | Waveform:
 
 def _scored(utterance: Utterance, transcript: Transcript) -> Scored:
     return Scored(
-        utterance.id, utterance.text, transcript.text, utterance.speaker, transcript.duration
+        utterance.id,
+        utterance.text,
+        transcript.text,
+        utterance.speaker,
+        transcript.duration,
+        utterance.gender,
+        utterance.accent,
     )
 
 
@@ -256,6 +262,8 @@ def _write_hypotheses(results: Sequence[_Result], file: TextIO) -> None:
             "reference": scored.reference,
             "speaker": scored.speaker,
             "duration": scored.duration,
+            "gender": scored.gender,
+            "accent": scored.accent,
             "log_probability": round(log_probability, 3),
             "stop_reason": stop_reason,
         }

@@ -8,8 +8,8 @@ A manifest is a text file with one JSON object a line (JSON Lines, UTF-8):
 (`..` is allowed: a manifest is trusted like the files that it lists). `text` is the original
 transcript; `"text": ""` means that there is no speech (noise, silence). Optional keys:
 `norm` (the normalised text, for training and scoring; default: `text`, normalised), `id` (default:
-the audio path without its extension), `duration` (s; default: read from the audio), `speaker` and
-`gender`. Other keys are ignored.
+the audio path without its extension), `duration` (s; default: read from the audio), `speaker`,
+`gender` and `accent`. Other keys are ignored.
 """
 
 import json
@@ -48,6 +48,7 @@ class Utterance:
     duration  s
     speaker   None if not known
     gender    as in the corpus ("F", "M"), None if not known
+    accent    as in the corpus, None if not known
     written   the original text, None if only the normalised one is known
     """
 
@@ -57,6 +58,7 @@ class Utterance:
     duration: float
     speaker: str | None = None
     gender: str | None = None
+    accent: str | None = None
     written: str | None = None
 
 
@@ -222,6 +224,7 @@ def _parse(line: str, folder: Path) -> Utterance:
         duration=audio_duration(audio) if duration is None else duration,
         speaker=_string(record, "speaker") or None,
         gender=_string(record, "gender") or None,
+        accent=_string(record, "accent") or None,
         written=written,
     )
 
@@ -264,6 +267,8 @@ def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
         record["speaker"] = utterance.speaker
     if utterance.gender is not None:
         record["gender"] = utterance.gender
+    if utterance.accent is not None:
+        record["accent"] = utterance.accent
     return record
 
 

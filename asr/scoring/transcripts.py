@@ -20,14 +20,17 @@ class Line(NamedTuple):
     text: str
     speaker: str | None = None
     duration: float | None = None
+    gender: str | None = None
+    accent: str | None = None
 
 
 def read_transcripts(path: str | Path) -> list[Line]:
     """Read a transcript file, plain text or JSON lines.
 
     A .jsonl file has one object per line: "text" and "id", or instead of the id a "path" or
-    "audio", whose file name without ending is the id; "speaker" and "duration" (seconds) are
-    optional. Any other file has one utterance per line; its id is the line number, from "1".
+    "audio", whose file name without ending is the id; "speaker", "gender", "accent" and
+    "duration" (seconds) are optional. Any other file has one utterance per line; its id is the line
+    number, from "1".
 
     Raises UserError if the file cannot be read, a line is not such an object, or an id is repeated.
     """
@@ -46,7 +49,7 @@ def read_transcripts(path: str | Path) -> list[Line]:
 def pair_transcripts(reference: str | Path, hypothesis: str | Path) -> list[Scored]:
     """Read two transcript files and pair them: .jsonl by id, plain text by line.
 
-    Speaker and duration are taken from the reference, if it has them.
+    Speaker, duration, gender and accent are taken from the reference, if it has them.
 
     Raises UserError if a file cannot be read, or one has lines that the other lacks.
     """
@@ -66,7 +69,7 @@ def pair_transcripts(reference: str | Path, hypothesis: str | Path) -> list[Scor
     _refuse_missing(hypothesis, [line.id for line in left if line.id not in texts])
     known = {line.id for line in left}
     _refuse_missing(reference, [line.id for line in right if line.id not in known])
-    return [Scored(one.id, one.text, texts[one.id], one.speaker, one.duration) for one in left]
+    return [Scored(one.id, one.text, texts[one.id], *one[2:]) for one in left]
 
 
 def _refuse_missing(path: Path, ids: list[str]) -> None:
@@ -90,4 +93,6 @@ def _parse(row: str, place: str) -> Line:
     speaker, duration = content.get("speaker"), content.get("duration")
     if not isinstance(duration, int | float | None):
         raise UserError(f'{place}: "duration" is {duration!r}; wanted seconds')
-    return Line(name, text, None if speaker is None else str(speaker), duration)
+    groups = (content.get(key) or None for key in ("gender", "accent"))
+    named = (None if group is None else str(group) for group in groups)
+    return Line(name, text, None if speaker is None else str(speaker), duration, *named)

@@ -14,6 +14,7 @@ from asr.render.tables import text_table
 LENGTHS: Final = (0, 5, 10, 20, 30, 50)  # words, upper ends of the length buckets
 ENOUGH_SPEAKERS: Final = 10  # resampling fewer speakers makes the interval too narrow
 WORST: Final = 10  # default number of utterances kept and printed
+WORST_SHARE: Final = 4  # the worst quarter of the speakers
 COVERAGE: Final = 95  # per cent of the bootstrap samples inside an interval
 
 
@@ -53,6 +54,8 @@ class Scored(NamedTuple):
     hypothesis: str
     speaker: str | None = None
     duration: float | None = None
+    gender: str | None = None
+    accent: str | None = None
 
 
 class Interval(NamedTuple):
@@ -83,10 +86,19 @@ class Summary:
     by_length: tuple[Group, ...]  # words in the reference
     by_speaker: tuple[Group, ...]  # highest WER first; empty if speakers are not known
     by_rate: tuple[Group, ...]  # three speaking rates; empty if durations are not known
+    by_gender: tuple[Group, ...]  # highest WER first; utterances without one are left out
+    by_accent: tuple[Group, ...]  # likewise
     longest: (
         tuple[str, float] | None
     )  # id and length ratio (characters) of the longest hypothesis relative to its reference
     worst: tuple[Scored, ...]  # the `WORST` utterances with the most word errors
+
+    @property
+    def worst_quarter(self) -> Group | None:
+        """The quarter of the speakers with the highest WER; None for fewer than 4 speakers."""
+        count = len(self.by_speaker) // WORST_SHARE
+        worst = self.by_speaker[:count]
+        return _joined(f"worst {count} of {len(self.by_speaker)}", worst) if worst else None
 
     @property
     def wer(self) -> float:
@@ -145,8 +157,10 @@ def summarize(items: Iterable[Scored], seed: int = 0, resamples: int = 1000) -> 
         resampled="speakers" if by_speaker else "utterances",
         perfect=sum(one.words.errors == 0 for one in measured),
         by_length=_by_length(measured),
-        by_speaker=tuple(sorted(speakers, key=lambda group: -group.words.rate)),
+        by_speaker=_worst_first(speakers),
         by_rate=_by_rate(measured),
+        by_gender=_worst_first(_group(measured, lambda one: one.item.gender)),
+        by_accent=_worst_first(_group(measured, lambda one: one.item.accent)),
         longest=_most_overlong(measured),
         worst=tuple(one.item for one in _worst(measured)[:WORST]),
     )
@@ -186,10 +200,13 @@ def report(summary: Summary) -> str:
     if summary.longest is not None:
         name, ratio = summary.longest
         lines.append(f"longest hypothesis: {ratio:.2f} times its reference, at {name}")
+    quarter = summary.worst_quarter
     for title, groups in (
         ("words", summary.by_length),
         ("speaking rate", summary.by_rate),
-        ("speaker", summary.by_speaker),
+        ("gender", summary.by_gender),
+        ("accent", summary.by_accent),
+        ("speaker", (*([quarter] if quarter else []), *summary.by_speaker)),
     ):
         if groups:
             lines += ["", _table(title, groups)]
@@ -210,7 +227,10 @@ def to_dict(summary: Summary) -> dict[str, Any]:
         "total": _group_to_dict(summary.total),
         "by_length": [_group_to_dict(group) for group in summary.by_length],
         "by_speaking_rate": [_group_to_dict(group) for group in summary.by_rate],
+        "by_gender": [_group_to_dict(group) for group in summary.by_gender],
+        "by_accent": [_group_to_dict(group) for group in summary.by_accent],
         "by_speaker": [_group_to_dict(group) for group in summary.by_speaker],
+        "worst_quarter": summary.worst_quarter and _group_to_dict(summary.worst_quarter),
     }
 
 
@@ -244,6 +264,19 @@ def _group(
         if key is not None:
             members.setdefault(key, []).append(one)
     return tuple(_total(key, group) for key, group in members.items())
+
+
+def _joined(name: str, groups: Sequence[Group]) -> Group:
+    return Group(
+        name,
+        sum(group.utterances for group in groups),
+        sum((group.words for group in groups), ErrorCounts()),
+        sum((group.characters for group in groups), ErrorCounts()),
+    )
+
+
+def _worst_first(groups: Iterable[Group]) -> tuple[Group, ...]:
+    return tuple(sorted(groups, key=lambda group: -group.words.rate))
 
 
 def _by_length(measured: Sequence[_Measured]) -> tuple[Group, ...]:

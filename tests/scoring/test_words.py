@@ -94,6 +94,26 @@ def test_groups_share_the_utterances_out() -> None:
     ]
 
 
+def test_the_worst_quarter_of_the_speakers_is_summed() -> None:
+    items = [Scored(str(n), "a b c d", "a b c d"[: 2 * n], f"s{n % 8}") for n in range(1, 9)]
+    worst = summarize(items).worst_quarter
+    assert worst is not None and (worst.name, worst.utterances) == ("worst 2 of 8", 2)
+    assert worst.words == ErrorCounts(deletions=5, reference=8)
+    assert summarize(items[:3]).worst_quarter is None
+
+
+def test_errors_are_grouped_by_gender_and_accent() -> None:
+    items = [
+        Scored("1", "a", "a", gender="F", accent="Wales"),
+        Scored("2", "a", "b", gender="M"),
+        Scored("3", "a", "b"),
+    ]
+    summary = summarize(items)
+    assert [(one.name, one.words.rate) for one in summary.by_gender] == [("M", 1), ("F", 0)]
+    assert [one.name for one in summary.by_accent] == ["Wales"]
+    assert "gender" in report(summary) and to_dict(summary)["by_accent"][0]["name"] == "Wales"
+
+
 def test_groups_of_what_is_not_known_are_left_out() -> None:
     summary = summarize([Scored("1", "a b", "a b"), Scored("2", "", "oh no")])
     assert summary.by_speaker == summary.by_rate == ()
