@@ -115,17 +115,17 @@ class NgramModel:
 
     def follow(self, state: Integers, tokens: Integers) -> Integers:
         """Append a token (…) to each text; state (…)."""
-        found: Integers = self._successors[state, tokens]
+        found: Integers = self._successors[state, tokens].astype(np.int64)
         return found
 
 
-def _tables(counts: NgramCounts) -> tuple[Floats, Integers]:
+def _tables(counts: NgramCounts) -> tuple[Floats, NDArray[np.int32]]:
     """Return probabilities and successor nodes, (nodes, V) each; node 0 is the empty history."""
     size = counts.vocabulary_size
     histories = [np.unique(grams // size) for grams in counts.grams]  # codes, by length from 0
     first = np.cumsum([0, *(len(codes) for codes in histories)])  # first node of each length
     probabilities = np.zeros((first[-1], size))
-    successors = np.zeros((first[-1], size), dtype=np.int64)
+    successors = np.zeros((first[-1], size), dtype=np.int32)  # half the memory of int64
     for length, codes in enumerate(histories):
         nodes = slice(first[length], first[length + 1])
         shorter = np.zeros(len(codes), dtype=np.int64)  # nodes without the oldest token

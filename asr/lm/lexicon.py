@@ -39,7 +39,7 @@ class Lexicon:
         first_new = 1 + np.concatenate([[0], np.cumsum(lengths - shared)])  # node of each word
         count = int(first_new[-1])
         characters = _ids(points, vocabulary)
-        children = np.full((count + 1, len(vocabulary)), -1)  # the last row is that of node −1
+        children = np.full((count + 1, len(vocabulary)), -1, np.int32)  # the last row: node −1
         first, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
         whole = np.zeros(count + 1, np.bool_)
         after[0] = len(words)

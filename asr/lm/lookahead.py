@@ -97,10 +97,11 @@ class WordModel:
                 f"model has {vocabulary.kind}: leave the language model out"
             )
         (self._space,) = vocabulary.encode(" ")
-        self._lexicon = Lexicon(ngrams.words, vocabulary)
+        self._ngrams = NgramRanges(ngrams)
         spelt = [vocabulary.encode(word) for word in ngrams.words]
         self._spelling = NgramModel.train(spelt, len(vocabulary), SPELLING_ORDER)
-        self._ngrams = NgramRanges(ngrams)
+        del spelt
+        self._lexicon = Lexicon(ngrams.words, vocabulary)
         self._recurrent = recurrent
 
     @classmethod
@@ -113,8 +114,10 @@ class WordModel:
             UserError: as `WordNgrams.load` and `RecurrentWords.load`.
         """
         ngrams, folder = WordNgrams.load(path), Path(path).with_suffix("")
-        recurrent = RecurrentWords.load(folder, ngrams) if (folder / CONFIG).is_file() else None
-        return cls(ngrams, vocabulary, recurrent)
+        model = cls(ngrams, vocabulary)
+        if (folder / CONFIG).is_file():  # read last, so that less is in memory at the peak
+            model._recurrent = RecurrentWords.load(folder, ngrams)
+        return model
 
     def start(self, batch: int) -> WordState:
         """See `LanguageModel.start`."""
@@ -160,7 +163,8 @@ class WordModel:
         mass = state.known[(*at, tokens)] + spelt
         contexts = np.where(is_space[:, None], state.after_word[at], state.contexts[at])
         goes_on = np.where(is_space, 1 - state.ends[at], state.goes_on[at])
-        node_after = np.where(is_space, 0, self._lexicon.children[node, tokens])
+        children = self._lexicon.children[node, tokens].astype(np.int64)
+        node_after = np.where(is_space, 0, children)
         spelling = self._spelling.follow(spelling, tokens)
         ended = np.flatnonzero(is_space)
         if len(ended):
@@ -193,7 +197,7 @@ class WordModel:
 
     def _known(self, texts: _Texts) -> Floats:
         """Return `WordState.known` of F texts."""
-        nodes = self._lexicon.children[texts.node]  # (F, V)
+        nodes = self._lexicon.children[texts.node].astype(np.int64)  # (F, V)
         nodes[:, BLANK] = np.where(self._lexicon.whole[texts.node], texts.node, -1)
         rows, characters = np.nonzero(nodes >= 0)
         nodes = nodes[rows, characters]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asr.lm.word_ngrams import SPECIAL_WORDS, Floats, Integers, WordNgrams
 from asr.search.contract import Booleans
@@ -21,7 +22,7 @@ class _Table(NamedTuple):
     codes: Integers
     sums: Floats
     occurs: Booleans
-    rest: Floats
+    rest: NDArray[np.float32]
 
 
 class NgramRanges:
@@ -43,7 +44,7 @@ class NgramRanges:
             occurs = np.zeros(contexts + 1, np.bool_)
             occurs[place] = True
             explicit = np.bincount(place, weights=table.explicit, minlength=contexts)
-            rest = np.asarray(1.0 - explicit, np.float64)
+            rest = (1.0 - explicit).astype(np.float32)
             self._tables.append(_Table(table.codes, _sums(table.explicit), occurs, rest))
             contexts = len(table.codes)
 
@@ -89,6 +90,8 @@ class NgramRanges:
         return new
 
 
-def _sums(probabilities: Floats) -> Floats:
+def _sums(probabilities: NDArray[np.floating[Any]]) -> Floats:
     """Return the sum before each entry, and the total at the end."""
-    return np.concatenate([[0.0], np.cumsum(probabilities)])
+    sums = np.zeros(len(probabilities) + 1)
+    np.cumsum(probabilities, dtype=np.float64, out=sums[1:])
+    return sums

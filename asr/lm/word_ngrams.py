@@ -32,11 +32,11 @@ class Table(NamedTuple):
 
     codes: (n,) sorted, context · (W + 3) + word. The context of a bigram is its first word, of a
         longer n-gram the index of its context in the table of the next lower order.
-    explicit: (n,) explicit probability of each.
+    explicit: (n,) explicit probability of each, float32 if read from a file.
     """
 
     codes: Integers
-    explicit: Floats
+    explicit: NDArray[np.floating[Any]]
 
 
 class WordNgrams(NamedTuple):
@@ -93,7 +93,7 @@ def _small(numbers: Integers) -> NDArray[np.unsignedinteger[Any]]:
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
-def _levels(probabilities: Floats) -> NDArray[np.uint8]:
+def _levels(probabilities: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """Quantise probabilities."""
     with np.errstate(divide="ignore"):
         scaled = np.log(probabilities) / _LEAST * _LEVELS
@@ -101,5 +101,6 @@ def _levels(probabilities: Floats) -> NDArray[np.uint8]:
     return levels  # probabilities are rounded down, so that no context sums to more than 1
 
 
-def _probabilities(levels: NDArray[np.uint8]) -> Floats:
-    return np.asarray(np.exp(levels / _LEVELS * _LEAST))
+def _probabilities(levels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    of_levels = np.exp(np.arange(_LEVELS + 1) / _LEVELS * _LEAST).astype(np.float32)
+    return of_levels[levels]
