@@ -132,6 +132,18 @@ def test_the_teacher_gets_the_recording_at_its_speed_before_other_augmentation(t
     assert batch.to(torch.device("meta")).targets.values.is_meta
 
 
+def test_recordings_at_another_speed_may_go_without_targets(tones, tiny):
+    task = task_of(tones, tiny, "augment.speeds=[1.0, 0.8]", "teacher.other_speeds=false")
+    indices = list(range(8))
+    batch = task.make(0, 0, indices)
+    own = [len(task.data.store[task.data.examples[index].audio]) for index in indices]
+    at_own_speed = batch.waveforms.lengths == torch.tensor(own)
+    assert 0 < at_own_speed.sum() < 8
+    assert ((batch.targets.lengths > 0) == at_own_speed).all()
+    losses = task.loss(batch, 0)
+    assert losses.total.isfinite() and losses.parts["teacher"] > 0
+
+
 def test_the_loss_mixes_both_by_the_share(tones, tiny):
     totals, parts = {}, {}
     for share in (0.0, 0.25, 1.0):
@@ -162,6 +174,7 @@ def test_a_pupil_comes_close_to_its_teacher(tones, tiny, tmp_path):
     [
         (["teacher.share=0.5"], "share"),
         (["teacher.cache=x"], "cache"),
+        (["teacher.other_speeds=false"], "other_speeds"),
         (["teacher.model=english", "loss.ctc=0.0"], "teacher.model"),
         (["teacher.model=english", "model.ctc.subframes=0", "loss.ctc=0.0"], "teacher.model"),
     ],

@@ -190,11 +190,16 @@ class TeacherSettings(Settings):
         "Folder in which its distributions are cached, by the content of the audio: 7 MB an hour. "
         "Empty: they are computed in every epoch.",
     )
+    other_speeds: bool = setting(
+        True,
+        "Whether recordings at another speed (augment.speeds) have targets too; each speed is "
+        "computed and cached apart. false: they are learnt from their transcripts alone.",
+    )
 
     def unread(self) -> Iterator[Unread]:
         """See `Settings.unread`."""
         if not self.model:
-            for name in ("share", "cache"):
+            for name in ("share", "cache", "other_speeds"):
                 yield Unread(name, "without a teacher (model is empty)")
 
 

@@ -147,9 +147,10 @@ class SpeechData:
         random = np.random.default_rng((self.config.seed, epoch, position))
         waveforms, targets = [], []
         for index in indices:
-            samples = self._read(self.examples[index], random)
+            factor = float(random.choice(self.config.augment.speeds))
+            samples = augment.speed(self.store[self.examples[index].audio], factor)
             if self.teacher is not None:
-                targets.append(torch.from_numpy(self.teacher(samples)))
+                targets.append(self._taught(self.teacher, samples, factor))
             waveforms.append(self._augmented(samples, self.examples[index], random))
         tokens = [self.examples[index].tokens for index in indices]
         batch = self._collate(waveforms, tokens, seed=int(random.integers(2**62)))
@@ -224,10 +225,11 @@ class SpeechData:
         fitted = Normalizer.fit(measured(), model.features.size, normalizer.per_utterance_mean)
         normalizer.load_state_dict(fitted.state_dict())
 
-    def _read(self, example: _Example, random: np.random.Generator) -> NDArray[np.float32]:
-        """Read an utterance at a random speed."""
-        factor = float(random.choice(self.config.augment.speeds))
-        return augment.speed(self.store[example.audio], factor)
+    def _taught(self, teacher: Teacher, samples: NDArray[np.float32], factor: float) -> Tensor:
+        """Return the targets (T', V) of samples whose speed was changed by a factor."""
+        if factor != 1 and not self.config.teacher.other_speeds:
+            return torch.zeros(0, len(self.vocabulary))
+        return torch.from_numpy(teacher(samples))
 
     def _augmented(
         self, samples: NDArray[np.float32], example: _Example, random: np.random.Generator
