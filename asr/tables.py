@@ -212,6 +212,17 @@ def refuse_unread(settings: Any, where: str = "") -> None:
             refuse_unread(value, f"{where}{name}.")
 
 
+def unread_names(settings: Any, where: str = "") -> Iterator[str]:
+    """Yield the full names, `a.b.c`, of all keys that are not read, nested settings included."""
+    if isinstance(settings, Settings):
+        for each in settings.unread():
+            yield where + each.name
+    for name in fields(type(settings)):
+        value = getattr(settings, name)
+        if dataclasses.is_dataclass(value):
+            yield from unread_names(value, f"{where}{name}.")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name with the most similar spelling."""
     return difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]

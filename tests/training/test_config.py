@@ -51,6 +51,55 @@ def test_defaults_and_overrides(tmp_path):
     assert config.data.train[0].times == 1.0
 
 
+WITHOUT_NOISE = ["data.noise=", "augment.noise_share=0.0"]
+NOISY = """
+[data]
+train = [{manifest = "train.jsonl"}]
+dev = "dev.jsonl"
+noise = "noise.jsonl"
+noise_times = 0.5
+[model.attention]
+kind = "additive"
+location_features = 8
+[augment]
+noise_share = 0.2
+noise_snr_db = [10.0, 20.0]
+[loss]
+ctc = 0.5
+[teacher]
+model = "english-plus"
+share = 0.8
+"""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "section", "dropped", "default"),
+    [
+        (WITHOUT_NOISE, "data", "noise_times", 1.0),
+        (["augment.noise_share=0.0"], "augment", "noise_snr_db", (5.0, 25.0)),
+        (["teacher.model="], "teacher", "share", 0.7),
+    ],
+)
+def test_keys_that_an_override_makes_meaningless_are_dropped(
+    tmp_path, overrides, section, dropped, default
+):
+    path = write(tmp_path, NOISY)
+    assert getattr(getattr(load_config(path), section), dropped) != default
+    assert getattr(getattr(load_config(path, overrides), section), dropped) == default
+
+
+def test_keys_that_an_override_sets_are_not_dropped(tmp_path):
+    path = write(tmp_path, NOISY)
+    with pytest.raises(UserError, match=r"noise_times = 2\.0 is not read"):
+        load_config(path, [*WITHOUT_NOISE, "data.noise_times=2.0"])
+
+
+def test_keys_that_the_file_itself_makes_meaningless_are_refused(tmp_path):
+    text = NOISY.replace('noise = "noise.jsonl"\n', "").replace("noise_share = 0.2", "")
+    with pytest.raises(UserError, match=r"noise_times = 0\.5 is not read"):
+        load_config(write(tmp_path, text), ["seed=1"])
+
+
 @pytest.mark.parametrize(
     ("text", "overrides", "message"),
     [

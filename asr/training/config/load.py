@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from asr.errors import UserError
-from asr.models.settings import AttentionSettings, SpeechAttentionSettings
-from asr.tables import UnknownSetting, from_table, refuse_unread, type_hints
+from asr.tables import UnknownSetting, from_table, refuse_unread, type_hints, unread_names
 from asr.training.config.language import LanguageConfig
 from asr.training.config.speech import SpeechConfig
 from asr.training.config.translation import TranslationConfig
@@ -30,6 +29,9 @@ TASKS: Final[Mapping[str, type[SpeechConfig] | type[TranslationConfig] | type[La
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Read a TOML config and apply `key.sub=value` overrides (values as in TOML, or plain text).
 
+    Keys of the file that are not read because of an override, such as those of another attention
+    kind, are dropped.
+
     Raises:
         UserError: the file is missing or not TOML, a key is unknown or not read by the task or
             with the other keys (the nearest one that is read is named), or a value has the
@@ -41,11 +43,12 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         raise UserError(f"{path}: cannot read the config: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not a TOML file: {error}") from error
-    kind = _attention_kind(table)
+    unread_before = _unread(table)
     for override in overrides:
         _override(table, override)
-    if overrides and _attention_kind(table) != kind:
-        _drop_unread_attention(table, overrides)
+    set_here = {each.partition("=")[0].strip() for each in overrides}
+    for name in _unread(table) - unread_before - set_here:
+        _drop(table, name)
     return config_from_table(table)
 
 
@@ -77,27 +80,20 @@ def keys(kind: type[Any], where: str = "") -> Iterator[str]:
             yield from keys(hint, f"{where}{name}.")
 
 
-def _attention_kind(table: Mapping[str, Any]) -> object:
-    model = table.get("model", {})
-    attention = model.get("attention", {}) if isinstance(model, dict) else {}
-    return attention.get("kind") if isinstance(attention, dict) else None
-
-
-def _drop_unread_attention(table: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Drop the file's keys for another attention kind, once an override has changed the kind.
-
-    Keys that an override sets stay, so that one that is not read is still refused.
-    """
-    own = {each.partition("=")[0].strip().rpartition(".")[2] for each in overrides}
-    attention = table["model"]["attention"]
-    task = table.get("task", "speech")
-    settings = SpeechAttentionSettings if task == "speech" else AttentionSettings
+def _unread(table: Mapping[str, Any]) -> set[str]:
+    """Return the full names of the keys that are not read with the others, set or not."""
     try:
-        unread = {each.name for each in from_table(settings, attention).unread()}
-    except UserError:
-        return  # a wrong key or value, which is reported with its full name
-    for name in unread - own:
-        attention.pop(name, None)
+        return set(unread_names(from_table(TASKS[table.get("task", "speech")], table)))
+    except (UserError, KeyError, TypeError):
+        return set()  # a wrong key or value, which is reported later
+
+
+def _drop(table: dict[str, Any], name: str) -> None:
+    """Remove `a.b`, which an override has made meaningless, if the file sets it."""
+    *path, last = name.split(".")
+    for part in path:
+        table = table.get(part, {})
+    table.pop(last, None)
 
 
 def _override(table: dict[str, Any], override: str) -> None:
