@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
@@ -91,7 +91,7 @@ class ReadingOptions:
     threshold: float = 0.5
 
 
-class _Heard(NamedTuple):
+class Heard(NamedTuple):
     """A piece with speech: encoded, and decoded freely. ctc: (T', V) log-probabilities."""
 
     piece: Piece
@@ -133,29 +133,41 @@ def read(
     pieces: Sequence[Piece],
     page: Sequence[PageWord],
     decoding: DecodingOptions,
-    options: ReadingOptions,
+    options: ReadingOptions = ReadingOptions(),  # noqa: B008  # frozen
 ) -> Reading:
     """Return how a page was read; pieces: of the recording, in order.
 
     Raises:
-        UserError: the model has no CTC head.
+        UserError: the model has no CTC head or does not write characters.
     """
-    judged = judge_words(loaded, pieces, page, decoding, options.penalties)
-    words = _statuses(judged, page, options)
+    judged = judge_words(loaded, hear(loaded, pieces, decoding), page, options.penalties)
+    words = statuses(judged, page, options)
     return Reading(None, pieces[-1].start + pieces[-1].duration, words, _hesitations(words, page))
 
 
+def hear(loaded: LoadedModel, pieces: Sequence[Piece], decoding: DecodingOptions) -> list[Heard]:
+    """Encode and freely decode the pieces with speech.
+
+    Raises:
+        UserError: the model has no CTC head or does not write characters.
+    """
+    if not loaded.engine.has_ctc or loaded.vocabulary.kind != "characters":
+        raise UserError("following a page needs a model with a CTC head that writes characters")
+    return [_hear(loaded, piece, decoding) for piece in pieces if not piece.is_silent]
+
+
+def _hear(loaded: LoadedModel, piece: Piece, decoding: DecodingOptions) -> Heard:
+    encoded = encode(loaded, [piece], decoding.fastest)
+    assert encoded.ctc is not None
+    ctc = encoded.ctc[0, : encoded.ctc_lengths[0]]
+    (free,) = search_encoded(loaded, [piece], encoded, decoding)
+    return Heard(piece, encoded, ctc, free)
+
+
 def judge_words(
-    loaded: LoadedModel,
-    pieces: Sequence[Piece],
-    page: Sequence[PageWord],
-    decoding: DecodingOptions,
-    penalties: Penalties,
+    loaded: LoadedModel, heard: Sequence[Heard], page: Sequence[PageWord], penalties: Penalties
 ) -> list[Judged]:
     """Return the words that were said, in order, with the evidence for those of the page."""
-    if not loaded.engine.has_ctc:
-        raise UserError("this model has no CTC head, which following a page needs")
-    heard = [_hear(loaded, piece, decoding) for piece in pieces if not piece.is_silent]
     if not heard:
         return []
     vocabulary = loaded.vocabulary
@@ -173,16 +185,8 @@ def judge_words(
     ]
 
 
-def _hear(loaded: LoadedModel, piece: Piece, decoding: DecodingOptions) -> _Heard:
-    encoded = encode(loaded, [piece], decoding.fastest)
-    assert encoded.ctc is not None
-    ctc = encoded.ctc[0, : encoded.ctc_lengths[0]]
-    (free,) = search_encoded(loaded, [piece], encoded, decoding)
-    return _Heard(piece, encoded, ctc, free)
-
-
 def _items(
-    loaded: LoadedModel, heard: Sequence[_Heard], visits: Sequence[Visit], page: Sequence[PageWord]
+    loaded: LoadedModel, heard: Sequence[Heard], visits: Sequence[Visit], page: Sequence[PageWord]
 ) -> list[Item]:
     """Return the words of a path; other speech is aligned with the page words it replaces."""
     offsets = np.cumsum([0, *(len(each.ctc) for each in heard)])
@@ -202,14 +206,14 @@ def _items(
     return items
 
 
-def _said(loaded: LoadedModel, heard: _Heard, start: int, stop: int) -> list[str]:
+def _said(loaded: LoadedModel, heard: Heard, start: int, stop: int) -> list[str]:
     """Return the words said in frames start … stop − 1: by free decoding, or CTC's best symbols."""
     seconds = heard.piece.start + np.array([start, stop]) * heard.seconds_per_frame
     found = _within(heard.free.words, *seconds.tolist())
     return [word.text for word in found] or _spelt(loaded, heard, start, stop).split()
 
 
-def _spelt(loaded: LoadedModel, heard: _Heard, start: int, stop: int) -> str:
+def _spelt(loaded: LoadedModel, heard: Heard, start: int, stop: int) -> str:
     frames = heard.ctc[None, start:stop]
     (symbols,) = ctc_greedy(frames, np.array([frames.shape[1]]))
     return loaded.vocabulary.decode(symbols)
@@ -269,7 +273,7 @@ def _aligned(said: Sequence[str], spoken: Sequence[str]) -> Iterator[tuple[int |
             yield from zip(words, texts, strict=True)
 
 
-def _judged(loaded: LoadedModel, heard: _Heard, items: Sequence[Item]) -> Iterator[Judged]:
+def _judged(loaded: LoadedModel, heard: Heard, items: Sequence[Item]) -> Iterator[Judged]:
     """Align the items of a piece, and collect the evidence for each."""
     if not items:
         return
@@ -292,9 +296,7 @@ def _judged(loaded: LoadedModel, heard: _Heard, items: Sequence[Item]) -> Iterat
             start,
             end,
             min((word.confidence or 0.0 for word in free), default=0.0),
-            None
-            if item.word is None
-            else Evidence(margin, decoder, agrees, len(item.text)),
+            None if item.word is None else Evidence(margin, decoder, agrees, len(item.text)),
         )
 
 
@@ -314,7 +316,7 @@ def _log(probability: float | None) -> float:
     return float(np.log(max(1e-9, probability or 0.0)))
 
 
-def _statuses(
+def statuses(
     judged: Sequence[Judged], page: Sequence[PageWord], options: ReadingOptions
 ) -> tuple[ReadWord, ...]:
     """Return the words of the page with what was added and repeated, in order."""
@@ -329,23 +331,23 @@ def _statuses(
             continue
         assert each.evidence is not None
         if last[index] == at and index >= place:
-            words += [_skipped(page[k]) for k in range(place, index) if k not in last]
+            words += [_skipped(k, page[k]) for k in range(place, index) if k not in last]
             place = index + 1
         word = _read_word(each, page[index], options)
         words.append(word if last[index] == at else word._replace(status=ReadStatus.REPEATED))
-    words += [_skipped(page[k]) for k in range(place, len(page)) if k not in last]
+    words += [_skipped(k, page[k]) for k in range(place, len(page)) if k not in last]
     return tuple(words)
 
 
 def _added(judged: Judged, line: int) -> ReadWord:
     text = judged.item.text
     return ReadWord(
-        text, ReadStatus.ADDED, text, judged.start, judged.end, judged.confidence, line
+        text, ReadStatus.ADDED, text, judged.start, judged.end, judged.confidence, line, None
     )
 
 
-def _skipped(word: PageWord) -> ReadWord:
-    return ReadWord(word.text, ReadStatus.SKIPPED, None, None, None, None, word.line)
+def _skipped(index: int, word: PageWord) -> ReadWord:
+    return ReadWord(word.text, ReadStatus.SKIPPED, None, None, None, None, word.line, index)
 
 
 def _read_word(judged: Judged, word: PageWord, options: ReadingOptions) -> ReadWord:
@@ -360,6 +362,7 @@ def _read_word(judged: Judged, word: PageWord, options: ReadingOptions) -> ReadW
         judged.end,
         confidence,
         word.line,
+        judged.item.word,
     )
 
 
@@ -377,8 +380,3 @@ def _hesitations(words: Sequence[ReadWord], page: Sequence[PageWord]) -> tuple[H
                 found.append(Hesitation(before.end, word.start, index))
         before = word
     return tuple(found)
-
-
-def with_path(reading: Reading, path: str | None) -> Reading:
-    """Return a reading with the path of its recording."""
-    return replace(reading, path=path)
