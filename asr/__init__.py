@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from asr.inference.options import DecodingOptions
     from asr.inference.recognizer import Failure, Recognizer, load
     from asr.inference.translator import Translator, load_translator
-    from asr.results import Character, Reading, ReadStatus, ReadWord, Segment, StopReason, Transcript, Translation, Word
+    from asr.results import (
+        Character,
+        Reading,
+        ReadStatus,
+        ReadWord,
+        Segment,
+        StopReason,
+        Transcript,
+        Translation,
+        Word,
+    )
 
 __version__ = "0.1.0"
 

@@ -44,7 +44,7 @@ from asr.text.page import PageWord
 
 LENGTHS = ((1, 3), (4, 6), (7, 99))  # characters of the page's word
 ROUNDS = 50  # of Newton's method
-RIDGE = 1e-3
+RIDGE = 0.03  # bounds the weight of agreement, which no replaced word may have
 
 
 class Case(NamedTuple):

@@ -30,13 +30,13 @@ class Penalties:
     replace_word: of each page word that other speech replaces.
     """
 
-    skip: float = 5.0
-    skip_word: float = 1.0
-    back: float = 5.0
-    back_word: float = 0.5
-    other: float = 3.0
-    other_frame: float = 0.5
-    replace_word: float = 0.5
+    skip: float = 4.0
+    skip_word: float = 0.7
+    back: float = 2.0
+    back_word: float = 0.3
+    other: float = 6.0
+    other_frame: float = 0.6
+    replace_word: float = 0.7
 
 
 class Visit(NamedTuple):

@@ -87,8 +87,8 @@ class ReadingOptions:
     """
 
     penalties: Penalties = Penalties()
-    judge: Judge = Judge(bias=-0.5, margin=0.2, decoder=0.3, agrees=3.0, characters=0.2)
-    threshold: float = 0.5
+    judge: Judge = Judge(bias=1.28, margin=0.15, decoder=0.29, agrees=6.7, characters=0.49)
+    threshold: float = 0.75
 
 
 class Heard(NamedTuple):
@@ -188,7 +188,10 @@ def judge_words(
 def _items(
     loaded: LoadedModel, heard: Sequence[Heard], visits: Sequence[Visit], page: Sequence[PageWord]
 ) -> list[Item]:
-    """Return the words of a path; other speech is aligned with the page words it replaces."""
+    """Return the words of a path; other speech is aligned with the page words it replaces.
+
+    Other speech that equals the page words before it repeats them.
+    """
     offsets = np.cumsum([0, *(len(each.ctc) for each in heard)])
     items: list[Item] = []
     place = 0  # on the page, after the last word that was read
@@ -202,6 +205,10 @@ def _items(
         said = _said(loaded, heard[piece], start, start + visit.stop - visit.start)
         following = visits[index + 1].word if index + 1 < len(visits) else len(page)
         replaced = range(place, following or 0)
+        again = range(place - len(said), place)
+        if said and not replaced and said == [page[word].spoken for word in again if word >= 0]:
+            items += [Item(piece, word, page[word].spoken, page[word].spoken) for word in again]
+            continue
         items += _replacements(piece, said, replaced, [page[word].spoken for word in replaced])
     return items
 

@@ -24,9 +24,7 @@ def to_text(reading: Reading, colour: bool) -> str:
     hesitant = {each.word for each in reading.hesitations}
     lines = []
     for _, run in groupby(enumerate(reading.words), lambda each: each[1].line):
-        words = [
-            f"{_PAUSE} " * (index in hesitant) + _painted(word, colour) for index, word in run
-        ]
+        words = [f"{_PAUSE} " * (index in hesitant) + _painted(word, colour) for index, word in run]
         lines.append(" ".join(words))
     return "\n".join([*lines, "", *_figures(reading), _LEGEND]) + "\n"
 

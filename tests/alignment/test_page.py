@@ -48,11 +48,11 @@ def test_a_page_read_as_it_stands_is_found_with_its_frames(seed: int) -> None:
         start += length + 2
 
 
-@given(st.integers(0, 5), st.integers(1, 6))
+@given(st.integers(0, 5), st.integers(1, 5))
 @quick
 def test_skipped_words_are_left_out(first: int, count: int) -> None:
     rest = [index for index in range(6) if not first <= index < first + count]
-    assert order([PAGE[index] for index in rest]) == (rest or [None] * 0)
+    assert order([PAGE[index] for index in rest]) == rest
 
 
 @given(st.integers(0, 5), st.integers(1, 3))
@@ -82,13 +82,10 @@ def test_a_word_that_was_almost_said_is_kept_with_its_margin() -> None:
     assert kept.margin == pytest.approx(-1.0)
 
 
-def test_penalties_decide_between_skipping_and_returning() -> None:
-    page = [[2, 3], [4, 5], [2, 3]]
-    log_probs = emit(spoken([[2, 3], [2, 3]]), RANDOM)
-    skipping = read_page(log_probs, page, SPACE, Penalties(skip=0, skip_word=0.1, back=9))
-    returning = read_page(log_probs, page, SPACE, Penalties(skip=9, skip_word=3, back=0))
-    assert [visit.word for visit in skipping] == [0, 2]
-    assert [visit.word for visit in returning] == [0, 0]
+def test_penalties_decide_between_returning_and_other_speech() -> None:
+    log_probs = emit(spoken([*PAGE[:2], PAGE[1], *PAGE[2:]]), RANDOM)
+    found = read_page(log_probs, PAGE, SPACE, Penalties(back=50))
+    assert [visit.word for visit in found] == [0, 1, None, 2, 3, 4, 5]
 
 
 def test_no_frames_have_no_words() -> None:
