@@ -28,6 +28,7 @@ from asr.errors import exit_status
 from asr.inference.decoding import force_encoded
 from asr.inference.pieces import whole
 from asr.inference.reader import (
+    STANDARD,
     Heard,
     Judge,
     ReadingOptions,
@@ -284,7 +285,7 @@ def main() -> None:
     given = parser.parse_args()
     utterances = select(read_manifest(given.manifest), given.ids)[:: given.every]
     neighbours = Neighbours(lexicon(PRETRAINED / "english" / "words"))
-    options = ReadingOptions()
+    options = STANDARD
     evidence: list[tuple[tuple[float, ...], bool]] = []
     for model in given.model or ["english"]:
         recognizer = Recognizer.load(model)

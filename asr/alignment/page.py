@@ -39,6 +39,9 @@ class Penalties:
     replace_word: float = 0.7
 
 
+CHOSEN: Final = Penalties()
+
+
 class Visit(NamedTuple):
     """A stretch of a path: one reading of a word, or other speech.
 
@@ -68,7 +71,7 @@ def read_page(
     log_probs: Floats,
     words: Sequence[Sequence[int]],
     space: int,
-    penalties: Penalties = Penalties(),  # noqa: B008  # frozen
+    penalties: Penalties = CHOSEN,
 ) -> list[Visit]:
     """Return the best reading of a page, in order of time; pauses are left out.
 

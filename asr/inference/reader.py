@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.alignment.page import Penalties, Visit, read_page
+from asr.alignment.page import CHOSEN, Penalties, Visit, read_page
 from asr.alignment.paths import ctc_path
 from asr.errors import UserError
 from asr.inference.decoding import force_encoded, search_encoded
@@ -30,6 +30,7 @@ from asr.search.ctc import ctc_greedy
 from asr.text.page import PageWord
 
 LEAST: Final = -20.0  # nats; lower bound of each piece of evidence, so that none decides alone
+LEAST_DOUBT: Final = 1e-3  # lower bound of 1 − confidence, likewise
 HESITATION: Final = 0.6  # seconds; a shorter pause is none
 HESITATION_AT_STOP: Final = 1.5  # seconds; the same where the page has punctuation
 
@@ -39,12 +40,14 @@ class Evidence(NamedTuple):
 
     margin: log-probability of its CTC path minus that of the best symbols of the same frames, in
     nats. decoder: its log-probability by the decoder, after the words before it. agrees: whether
-    free decoding found the same word there. characters: of the word.
+    free decoding found the same word there. rival: confidence of the words it found instead, the
+    lowest of them; 0 if it agrees or found none. characters: of the word.
     """
 
     margin: float
     decoder: float
     agrees: bool
+    rival: float
     characters: int
 
 
@@ -56,6 +59,7 @@ class Judge:
     margin: float
     decoder: float
     agrees: float
+    rival: float
     characters: float
 
     def probability(self, evidence: Evidence) -> float:
@@ -65,7 +69,7 @@ class Judge:
     @property
     def weights(self) -> tuple[float, ...]:
         """The weights of `features`."""
-        return self.bias, self.margin, self.decoder, self.agrees, self.characters
+        return (self.bias, self.margin, self.decoder, self.agrees, self.rival, self.characters)
 
 
 def features(evidence: Evidence) -> tuple[float, ...]:
@@ -75,6 +79,7 @@ def features(evidence: Evidence) -> tuple[float, ...]:
         max(LEAST, evidence.margin),
         max(LEAST, evidence.decoder),
         float(evidence.agrees),
+        float(np.log(max(LEAST_DOUBT, 1 - evidence.rival))),
         float(evidence.characters),
     )
 
@@ -86,9 +91,14 @@ class ReadingOptions:
     threshold: a word whose probability is lower is misread.
     """
 
-    penalties: Penalties = Penalties()
-    judge: Judge = Judge(bias=1.28, margin=0.15, decoder=0.29, agrees=6.7, characters=0.49)
-    threshold: float = 0.75
+    penalties: Penalties = CHOSEN
+    judge: Judge = Judge(
+        bias=3.78, margin=0.11, decoder=0.31, agrees=4.86, rival=1.31, characters=0.41
+    )
+    threshold: float = 0.8
+
+
+STANDARD: Final = ReadingOptions()
 
 
 class Heard(NamedTuple):
@@ -133,7 +143,7 @@ def read(
     pieces: Sequence[Piece],
     page: Sequence[PageWord],
     decoding: DecodingOptions,
-    options: ReadingOptions = ReadingOptions(),  # noqa: B008  # frozen
+    options: ReadingOptions = STANDARD,
 ) -> Reading:
     """Return how a page was read; pieces: of the recording, in order.
 
@@ -297,13 +307,16 @@ def _judged(loaded: LoadedModel, heard: Heard, items: Sequence[Item]) -> Iterato
         said = " ".join(word.text for word in free)
         agrees = said.replace(" ", "") == item.text.replace(" ", "")
         decoder = sum(len(word.text) * _log(word.confidence) for word in run)
+        confidence = min((word.confidence or 0.0 for word in free), default=0.0)
+        rival = 0.0 if agrees else confidence
+        evidence = Evidence(margin, decoder, agrees, rival, len(item.text))
         yield Judged(
             item,
             item.heard or said,
             start,
             end,
-            min((word.confidence or 0.0 for word in free), default=0.0),
-            None if item.word is None else Evidence(margin, decoder, agrees, len(item.text)),
+            confidence,
+            None if item.word is None else evidence,
         )
 
 
