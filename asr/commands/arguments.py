@@ -126,8 +126,9 @@ def _add_read(commands: Any) -> None:
         "read",
         "compare a recording with the page that was read aloud",
         """Compare a recording with the text that was read aloud: which words were read right,
-misread, skipped, repeated or added, hesitations, and words a minute. Without -o and -f the page is written to stdout with marks, in colour on a terminal (unless NO_COLOR is set). An .html file
-holds the recording too: a click on a word plays it.""",
+misread, skipped, repeated or added, hesitations, and words a minute. Without -o and -f the page is
+written to stdout with marks, in colour on a terminal (unless NO_COLOR is set). An .html file holds
+the recording too: a click on a word plays it.""",
         """  asr read child.wav --text page.txt
   asr read child.wav --text page.txt -o page.html
   asr read child.wav --text page.txt -f json > page.json""",

@@ -7,7 +7,7 @@ from typing import Final
 
 from asr.results import Reading, ReadStatus, ReadWord
 
-# Status → mark around a word, its colour (ANSI), and its place in the legend.
+# Status → colour (ANSI).
 _COLOURS: Final = {
     ReadStatus.RIGHT: "",
     ReadStatus.MISREAD: "31",  # red
@@ -16,6 +16,7 @@ _COLOURS: Final = {
     ReadStatus.ADDED: "36",  # cyan
 }
 _PAUSE: Final = "…"
+_UNKNOWN: Final = "?"  # nothing was recognised in its place
 _LEGEND: Final = "word [misread as]  (skipped)  ~repeated  +added  … hesitation"
 
 
@@ -51,7 +52,7 @@ def _painted(word: ReadWord, colour: bool) -> str:
 def _marked(word: ReadWord) -> str:
     match word.status:
         case ReadStatus.MISREAD:
-            return f"{word.text} [{word.heard}]"
+            return f"{word.text} [{word.heard or _UNKNOWN}]"
         case ReadStatus.SKIPPED:
             return f"({word.text})"
         case ReadStatus.REPEATED:
