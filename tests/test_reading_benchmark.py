@@ -1,6 +1,7 @@
 """The miscues of `benchmarks/reading.py`, and how they are counted."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -25,23 +26,7 @@ from miscues import (
 )
 
 WORDS = ["room", "moon", "soon", "knight", "night", "elephant", "shining", "shiny", "the", "they"]
-TEXT = [
-    "the",
-    "moon",
-    "was",
-    "shining",
-    "on",
-    "the",
-    "room",
-    "soon",
-    "they",
-    "saw",
-    "the",
-    "night",
-    "of",
-    "the",
-    "elephant",
-]
+TEXT = [*"the moon was shining on the room soon they saw the night of the elephant".split(" ")]
 
 
 @pytest.mark.parametrize("pair", [("night", "knight"), ("sea", "see"), ("their", "there")])
@@ -66,7 +51,7 @@ def test_pages_are_altered_apart_and_tell_what_was_said() -> None:
         found = altered(TEXT, Neighbours(WORDS), Random(seed))
         assert [each.said for each in found if each.change is not Change.INSERTED] == TEXT
         places = [at for at, each in enumerate(found) if each.change is not Change.NONE]
-        assert all(later - one > 2 for one, later in zip(places, places[1:], strict=False))
+        assert all(later - one > 2 for one, later in pairwise(places))
         changes |= {each.change for each in found}
         assert found == altered(TEXT, Neighbours(WORDS), Random(seed))
     assert changes == set(Change)

@@ -29,7 +29,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """A logistic function of the evidence; weights by `benchmarks/reading.py --fit`, see docs/read.md."""
+    """A logistic function of the evidence, fitted by `benchmarks/reading.py --fit`."""
 
     bias: float = 3.78
     margin: float = 0.11
