@@ -26,7 +26,8 @@ from miscues import (
 )
 
 WORDS = ["room", "moon", "soon", "knight", "night", "elephant", "shining", "shiny", "the", "they"]
-TEXT = [*"the moon was shining on the room soon they saw the night of the elephant".split(" ")]
+SENTENCE = "the moon was shining on the room soon they saw the night of the elephant"
+TEXT = SENTENCE.split()
 
 
 @pytest.mark.parametrize("pair", [("night", "knight"), ("sea", "see"), ("their", "there")])
