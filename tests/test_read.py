@@ -76,10 +76,10 @@ def test_an_altered_page_is_misread_skipped_and_added(altered: Reading) -> None:
         ("always", "skipped", None),
         ("with", "added", "with"),
     ]
-    assert altered.accuracy == 9 / 11
+    assert altered.accuracy == 10 / 12
     assert [word.line for word in altered.words] == [0] * 6 + [1] * 7
     indices = [word.index for word in altered.words if word.index is not None]
-    assert indices == list(range(11))
+    assert indices == list(range(12))
 
 
 def test_words_said_twice_are_repeated_and_a_pause_is_a_hesitation(recognizer: Recognizer) -> None:
@@ -97,7 +97,7 @@ def test_words_said_twice_are_repeated_and_a_pause_is_a_hesitation(recognizer: R
 
 
 def test_the_text_of_another_recording_is_hardly_right(recognizer: Recognizer) -> None:
-    assert recognizer.read(FLAC, "out in the woods stood a nice little fir tree").accuracy < 0.2
+    assert recognizer.read(FLAC, "out in the woods stood a nice little fir tree").accuracy < 0.3
 
 
 def test_text_without_colour_where_there_is_no_terminal(run, page: Path) -> None:

@@ -30,14 +30,14 @@ SENTENCE = "the moon was shining on the room soon they saw the night of the elep
 TEXT = SENTENCE.split()
 
 
-@pytest.mark.parametrize("pair", [("night", "knight"), ("sea", "see"), ("their", "there")])
+@pytest.mark.parametrize("pair", [("night", "knight"), ("their", "there")])
 def test_homophones_have_one_key_and_are_no_neighbours(pair: tuple[str, str]) -> None:
     assert key(pair[0]) == key(pair[1])
     assert Neighbours(pair).of(pair[0]) == []
 
 
 def test_neighbours_are_similar_words() -> None:
-    assert set(Neighbours(WORDS).of("moon")) == {"room", "soon"}
+    assert set(Neighbours(WORDS).of("moon")) == {"soon"}
 
 
 @pytest.mark.parametrize(("pair", "edits"), [(("kitten", "sitting"), 3), (("a", ""), 1)])
