@@ -65,6 +65,22 @@ def _align(given: argparse.Namespace) -> int:
     )
 
 
+def _read(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from asr.commands.read import run
+
+    return run(
+        audio=given.audio,
+        text=given.text,
+        model=given.model,
+        outputs=given.outputs,
+        kind=given.format,
+        decoding=Decoding.given(given),
+        device=given.device,
+        runtime=given.runtime,
+    )
+
+
 def _train(given: argparse.Namespace) -> int:
     from asr.commands.train import run
 
@@ -144,6 +160,7 @@ def _translate(given: argparse.Namespace) -> int:
 _COMMANDS = {
     "transcribe": _transcribe,
     "align": _align,
+    "read": _read,
     "train": _train,
     "evaluate": _evaluate,
     "score": _score,

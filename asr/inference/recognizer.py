@@ -14,18 +14,22 @@ from asr.audio.read import Waveform, read
 from asr.audio.speech import has_speech
 from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
+from asr.inference import reader
 from asr.inference.decoding import decode, force
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, cut, whole
 from asr.model_folder import PRETRAINED
-from asr.results import Segment, Transcript
+from asr.results import Reading, Segment, Transcript
 from asr.text.normalize import normalize
+from asr.text.page import page_words
 from asr.text.vocabulary import UNK
 
 SHIPPED = PRETRAINED / "english"
 SHORTEST = 0.1  # seconds; less holds no word
 LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is not cut
+LONGEST_READ = 300.0  # seconds that are compared with a page; memory grows with both
+LONGEST_PAGE = 2000  # words
 WINDOW = 4  # batches whose recordings are read, and sorted by length, before any is decoded
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
@@ -224,6 +228,31 @@ class Recognizer:
         return Transcript(
             _path(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
         )
+
+    def read(self, source: Source, page: str, *, rate: int | None = None) -> Reading:
+        """Compare a recording with the text that was read aloud, word by word.
+
+        page: the text as printed; its lines are kept. Each word is normalised on its own.
+
+        Raises:
+            UserError: as in `align`; the page holds more than `LONGEST_PAGE` words, the audio is
+                above `LONGEST_READ`, or the model has no CTC head or does not write characters.
+        """
+        words = page_words(page.splitlines())
+        _ = self._tokens(" ".join(word.spoken for word in words) or page)
+        if len(words) > LONGEST_PAGE:
+            raise UserError(f"a page of {len(words)} words, wanted at most {LONGEST_PAGE}: cut it")
+        waveform = _read(source, rate)
+        if waveform.duration > LONGEST_READ:
+            raise UserError(
+                f"{_name(source)}: {waveform.duration:.0f} s; at most {LONGEST_READ:.0f} s are "
+                "compared with a page: cut both"
+            )
+        pieces = cut(waveform, self.decoding.segment_seconds)
+        if not any(has_speech(piece.speech) for piece in pieces):
+            raise UserError(f"{_name(source)}: no speech in it to compare with a page")
+        reading = reader.read(self.loaded, pieces, words, self.decoding)
+        return replace(reading, path=_path(source))
 
     def _transcribe_window(
         self, window: Sequence[_Recording | Failure], on_progress: Progress | None
