@@ -22,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -183,11 +184,12 @@ class Ours(nn.Module):
             ours.key.bias.add_(theirs.mlp_loc.bias)
 
 
-def make_batch(sizes: Sizes, dtype: torch.dtype = torch.float32) -> Batch:
-    """Return random annotations and characters."""
+def make_batch(sizes: Sizes, dtype: torch.dtype = torch.float32, share: int = 1) -> Batch:
+    """Return random annotations and characters; share: divides the number of both."""
     torch.manual_seed(1)
-    values = torch.randn(BATCH, LENGTH, sizes.annotation, dtype=dtype, requires_grad=True)
-    tokens, targets = torch.randint(VOCABULARY, (2, BATCH, STEPS))
+    length, steps = LENGTH // share, STEPS // share
+    values = torch.randn(BATCH, length, sizes.annotation, dtype=dtype, requires_grad=True)
+    tokens, targets = torch.randint(VOCABULARY, (2, BATCH, steps))
     return Batch(values, tokens, targets)
 
 
@@ -207,7 +209,7 @@ def check_equality(sizes: Sizes, case: Case) -> float:
     """
     peer, ours = Peer(sizes, case.peer).double(), Ours(sizes, case).double()
     ours.copy(peer)
-    batch = make_batch(sizes, torch.float64)
+    batch = make_batch(sizes, torch.float64, share=8)
     if case.location:
         _start_from_no_weights(peer.decoder.attn)
     results = []
@@ -241,15 +243,15 @@ def _start_from_no_weights(attention: Any) -> None:
     convolve = attention.conv_loc.forward
 
     def forward(previous: Tensor) -> Tensor:
-        return convolve(previous * (previous.std(-1, keepdim=True) > 0))
+        is_first = previous.std(-1, keepdim=True) == 0
+        return convolve(previous.masked_fill(is_first, 0).to(attention.conv_loc.weight.dtype))
 
     attention.conv_loc.forward = forward
 
 
-def paired_cpu(step: Callable[[], None], peer: Callable[[], None], repeats: int) -> list[Any]:
-    """Return CPU seconds of both in turn, `repeats` pairs, after one unmeasured."""
-    pairs = [(_cpu(step), _cpu(peer)) for _ in range(repeats + 1)]
-    return pairs[1:]
+def interleaved_cpu(steps: Sequence[Callable[[], None]], repeats: int) -> list[list[float]]:
+    """Return the CPU seconds of all steps in turn, `repeats` times, after once unmeasured."""
+    return [[_cpu(step) for step in steps] for _ in range(repeats + 1)][1:]
 
 
 def _cpu(step: Callable[[], None]) -> float:
@@ -258,22 +260,26 @@ def _cpu(step: Callable[[], None]) -> float:
     return time.process_time() - begin
 
 
-def peak_growth(size: str, case: str, is_peer: bool) -> float:
+def peak_growth(make: Callable[[], nn.Module], sizes: Sizes) -> float:
     """Return the growth in MB of a new process's peak memory in one step."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure_growth, (size, case, is_peer))
+    # Forked, so that nothing is imported again; no step may have run in this process before.
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(_growth_of, (make, sizes))
 
 
-def _measure_growth(size: str, case: str, is_peer: bool) -> float:
-    torch.set_num_threads(1)
-    _allow_missing_torchaudio()
-    model = Peer(SIZES[size], CASES[case].peer) if is_peer else Ours(SIZES[size], CASES[case])
-    batch = make_batch(SIZES[size])
-    # What a first step loads once (kernels, thread pools) is not memory of the step.
-    train_step(model, Batch(batch.values[:1, :8].detach().requires_grad_(), *(each[:1, :3] for each in batch[1:])))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def _growth_of(make: Callable[[], nn.Module], sizes: Sizes) -> float:
+    model = make()
+    # What the first step of a process loads is not memory of the step.
+    train_step(model, make_batch(sizes, share=40))
+    batch = make_batch(sizes)
+    before = _peak()
     train_step(model, batch)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (_peak() - before) / 1024
+
+
+def _peak() -> int:
+    """Return the peak memory of this process in kB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _allow_missing_torchaudio() -> None:
@@ -285,22 +291,47 @@ def _allow_missing_torchaudio() -> None:
         sys.modules["torchaudio"] = empty
 
 
-def measure(size: str, name: str, repeats: int, has_peer: bool) -> Figures:
-    """Measure a case of a size."""
-    case, sizes = CASES[name], SIZES[size]
-    ours, batch = Ours(sizes, case), make_batch(sizes)
-    memory = peak_growth(size, name, is_peer=False)
-    if not has_peer:
-        times = [_cpu(lambda: train_step(ours, batch)) for _ in range(repeats + 1)][1:]
-        return Figures(size, name, statistics.median(times), memory, None, None, None)
-    if case.window is None:
-        check_equality(sizes, case)
-    peer = Peer(sizes, case.peer)
-    pairs = paired_cpu(lambda: train_step(ours, batch), lambda: train_step(peer, batch), repeats)
+def makers(size: str, has_peer: bool) -> dict[str, Callable[[], nn.Module]]:
+    """Return what builds each decoder: ours by the name of its case, the peer by its attention."""
+    sizes = SIZES[size]
+    ours = {name: partial(Ours, sizes, case) for name, case in CASES.items()}
+    kinds = {case.peer for case in CASES.values()} if has_peer else set()
+    return ours | {f"peer {kind}": partial(Peer, sizes, kind) for kind in sorted(kinds)}
+
+
+def measure_memory(size: str, has_peer: bool) -> dict[str, float]:
+    """Return the growth in MB of the peak memory of all decoders in a step."""
+    return {name: peak_growth(make, SIZES[size]) for name, make in makers(size, has_peer).items()}
+
+
+def measure(size: str, memory: dict[str, float], repeats: int, has_peer: bool) -> list[Figures]:
+    """Measure all cases of a size; memory: of `measure_memory`."""
+    make, sizes = makers(size, has_peer), SIZES[size]
+    if has_peer:
+        for name in ("content", "location"):
+            worst = check_equality(sizes, CASES[name])
+            print(f"{size}, {name}: equal within {worst:.0e} in float64", file=sys.stderr)
+    batch = make_batch(sizes)
+    steps = [partial(train_step, one(), batch) for one in make.values()]
+    rounds = [dict(zip(make, each, strict=True)) for each in interleaved_cpu(steps, repeats)]
+    rows = []
+    for name, case in CASES.items():
+        peer = f"peer {case.peer}" if has_peer else None
+        rows.append(_figures(size, name, peer, rounds, memory))
+    return rows
+
+
+def _figures(
+    size: str, name: str, peer: str | None, rounds: list[dict[str, float]], memory: dict[str, float]
+) -> Figures:
+    cpu = statistics.median(each[name] for each in rounds)
+    if peer is None:
+        return Figures(size, name, cpu, memory[name], None, None, None)
     return Figures(
-        size, name, statistics.median(pair[0] for pair in pairs), memory,
-        statistics.median(pair[1] for pair in pairs), peak_growth(size, name, is_peer=True),
-        statistics.median(pair[1] / pair[0] for pair in pairs),
+        size, name, cpu, memory[name],
+        peer_cpu=statistics.median(each[peer] for each in rounds),
+        peer_memory=memory[peer],
+        ratio=statistics.median(each[peer] / each[name] for each in rounds),
     )  # fmt: skip
 
 
@@ -323,7 +354,6 @@ def table(rows: Sequence[Figures]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()
@@ -332,8 +362,9 @@ def main() -> None:
     has_peer = find_spec("speechbrain") is not None
     if not has_peer:
         print("SpeechBrain is not installed: only our decoder is measured.", file=sys.stderr)
+    memory = {size: measure_memory(size, has_peer) for size in given.sizes}
     rows = [
-        measure(size, case, given.repeats, has_peer) for size in given.sizes for case in given.cases
+        row for size in given.sizes for row in measure(size, memory[size], given.repeats, has_peer)
     ]
     print(table(rows))
     if given.json is not None:

@@ -97,7 +97,9 @@ class AttentionForward:
         span = self.spans.choose(last)
         features = None
         if (location := self.reciprocals.location) is not None:
-            features = location.features(location.band(span.padded(trace.past[step], location.width)))
+            features = location.features(
+                location.band(span.padded(trace.past[step], location.width))
+            )
         reciprocals = self.reciprocals(query, span, features)
         energies, allowed = self.spans.restrict((reciprocals @ self.energy)[:, None], span, last)
         weights = masked_softmax(energies, allowed)  # (B, 1, n)

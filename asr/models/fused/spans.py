@@ -124,9 +124,7 @@ class Spans:
         allowed = self.all.allowed[:, 0].gather(1, positions)[:, None]
         return Span(allowed, starts, positions, (positions + self._rows).flatten())
 
-    def restrict(
-        self, energies: Tensor, span: Span, weights: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def restrict(self, energies: Tensor, span: Span, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Apply the window to energies (B, 1, n) of a span; weights: (B, T), the last ones."""
         if self.window is None or span.positions is not None:
             return energies, span.allowed
