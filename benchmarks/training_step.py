@@ -78,7 +78,10 @@ class Batch(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Cost of a step. cpu: seconds. memory: MB. ratio: the peer's CPU time over ours; None: no peer."""
+    """Cost of a step. cpu: seconds. memory: MB. ratio: the peer's CPU time over ours.
+
+    None where there is no peer.
+    """
 
     size: str
     case: str

@@ -6,8 +6,9 @@ In step i, with query q = W s′_i, keys k_j = U h_j + b and location term l_j (
     α = softmax(e) over the allowed positions    c_i = Σ_j α_j h_j
 
 The constant Σ v does not change the softmax and is omitted. Without a location term,
-e^{2 (k_j + q)} = e^{2 k_j} · e^{2 q}, with e^{2 k_j} computed once for all steps: on a CPU, a product
-and a reciprocal take a tenth of the time of torch's tanh. Equal to `AdditiveAttention` with softmax.
+e^{2 (k_j + q)} = e^{2 k_j} · e^{2 q}, with e^{2 k_j} computed once for all steps: on a CPU, a
+product and a reciprocal take a tenth of the time of torch's tanh. Equal to `AdditiveAttention`
+with softmax.
 """
 
 from __future__ import annotations

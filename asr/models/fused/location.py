@@ -2,8 +2,7 @@
 
     f_cj = Σ_p Σ_k spread[c, p, k] · past_p[j + k − K // 2]    l_j = Σ_c project[:, c] f_cj
 
-past_0 are the last weights, past_1 their sum over all past steps. C features cost less than one
-convolution from the past to all A energies, and are more than A in no configuration.
+past_0 are the last weights, past_1 their sum over all past steps.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Location:
         return features
 
     def add_to_keys(self, keys: Tensor, query: Tensor, features: Tensor, out: Tensor) -> Tensor:
-        """Write k_j + q + l_j (B, n, A) into out: keys (B, n, A), which may be out; query (B, A)."""
+        """Write k_j + q + l_j into out: keys (B, n, A), which may be out; query (B, A)."""
         self.mixing[:, -1] = query
         return torch.baddbmm(keys, features.transpose(1, 2), self.mixing, out=out)
 

@@ -80,10 +80,11 @@ def unroll(
 
 def _weights(attention: AdditiveAttention, gates: Gates) -> Weights:
     """Collect the weights of all modules."""
-    spread = project = None
+    spread: Tensor | None = None
+    project: Tensor | None = None
     if attention.location is not None:
-        spread, project = attention.location.parameters()
-        project = project[:, :, 0]  # of a convolution of width 1
+        spread, convolution = attention.location.parameters()
+        project = convolution[:, :, 0]  # of width 1
     return Weights(
         query=attention.query.weight,
         energy=attention.energy,

@@ -25,7 +25,9 @@ class Span(NamedTuple):
 
     def row(self, values: Tensor) -> Tensor:
         """Return one number for each annotation: (B, T) → (B, n)."""
-        return values if self.positions is None else values.gather(1, self.positions)
+        if self.positions is None:
+            return values
+        return values.gather(1, self.positions)
 
     def rows(self, values: Tensor, buffer: Tensor) -> Tensor:
         """Return a vector for each annotation, a copy in buffer (B·n, D) if these are not all.
@@ -35,7 +37,7 @@ class Span(NamedTuple):
         if self.flat is None:
             return values
         torch.index_select(values.flatten(0, 1), 0, self.flat, out=buffer)
-        return buffer.unflatten(0, (len(values), -1))
+        return buffer.view(len(values), -1, values.size(2))
 
     def write(self, values: Tensor, row: Tensor) -> None:
         """Write one number for each annotation, (B, n), into row (B, T)."""
