@@ -59,8 +59,8 @@ class Reciprocals:
     def _buffer(self, span: Span) -> Tensor:
         """Return a buffer (B·n, A)."""
         batch, length, size = self.keys.shape
-        rows = batch * length if span.flat is None else len(span.flat)
-        if len(self.buffer) != rows:
+        rows = batch * length if span.flat is None else span.flat.size(0)
+        if self.buffer.size(0) != rows:
             self.buffer = self.keys.new_empty(rows, size)
         return self.buffer
 

@@ -32,7 +32,7 @@ class Location:
 
     def features(self, band: Tensor) -> Tensor:
         """Return the features and 1: band (B, 2K, n) → (B, C + 1, n)."""
-        features = band.new_ones(len(band), self.channels + 1, band.size(2))
+        features = band.new_ones(band.size(0), self.channels + 1, band.size(2))
         features[:, :-1] = torch.bmm(self.rows, band)
         return features
 

@@ -37,7 +37,7 @@ class Span(NamedTuple):
         if self.flat is None:
             return values
         torch.index_select(values.flatten(0, 1), 0, self.flat, out=buffer)
-        return buffer.view(len(values), -1, values.size(2))
+        return buffer.view(values.size(0), -1, values.size(2))
 
     def write(self, values: Tensor, row: Tensor) -> None:
         """Write one number for each annotation, (B, n), into row (B, T)."""
