@@ -203,7 +203,7 @@ class ReadWord(NamedTuple):
     text: as printed; of an added word, what was said. heard: what was said; None if skipped.
     start, end: seconds; None if skipped. confidence: probability that the page's word was said;
     of an added word, that of the transcript; None if skipped. line: of the page, from 0.
-    index: of the word on the page, from 0; None if added.
+    place: of the word on the page, from 0; None if added.
     """
 
     text: str
@@ -213,7 +213,7 @@ class ReadWord(NamedTuple):
     end: float | None
     confidence: float | None
     line: int
-    index: int | None
+    place: int | None
 
 
 class Hesitation(NamedTuple):

@@ -106,12 +106,12 @@ def reader(options: ReadingOptions) -> Contestant:
         found: dict[int, tuple[ReadStatus, str | None]] = {}
         added, again = [], []
         for word in statuses(judged, case.page, options):
-            if word.index is None:
+            if word.place is None:
                 added.append(max(found, default=-1) + 1)
             elif word.status is ReadStatus.REPEATED:
-                again.append(word.index)
+                again.append(word.place)
             else:
-                found[word.index] = word.status, word.heard
+                found[word.place] = word.status, word.heard
         in_order = [found[index] for index in range(len(found))]
         return Answer([each[0] for each in in_order], [each[1] for each in in_order], added, again)
 

@@ -78,7 +78,7 @@ def test_an_altered_page_is_misread_skipped_and_added(altered: Reading) -> None:
     ]
     assert altered.accuracy == 10 / 12
     assert [word.line for word in altered.words] == [0] * 6 + [1] * 7
-    indices = [word.index for word in altered.words if word.index is not None]
+    indices = [word.place for word in altered.words if word.place is not None]
     assert indices == list(range(12))
 
 
