@@ -40,9 +40,7 @@ class PunctuationModel(nn.Module):
         self.table = nn.Embedding(settings.buckets, size)
         nn.init.normal_(self.table.weight, std=0.3)
         sizes = [size, *[2 * settings.state_size] * settings.layers]
-        self.layers = nn.ModuleList(
-            Bidirectional(each, settings.state_size) for each in sizes[:-1]
-        )
+        self.layers = nn.ModuleList(Bidirectional(each, settings.state_size) for each in sizes[:-1])
         self.marks = nn.Linear(sizes[-1], marks)
         self.cases = nn.Linear(sizes[-1] + size, cases)
         self.dropout = nn.Dropout(settings.dropout)

@@ -37,9 +37,7 @@ class PunctuationNetwork(NamedTuple):
             ValueError: weights are missing, or of other sizes.
         """
         try:
-            layers = tuple(
-                BiLSTM.of(weights, f"layers.{at}") for at in range(settings.layers)
-            )
+            layers = tuple(BiLSTM.of(weights, f"layers.{at}") for at in range(settings.layers))
             marks, cases = (Linear.of(weights, at) for at in ("marks", "cases"))
             table = np.asarray(weights["table.weight"], np.float32)
         except KeyError as error:

@@ -40,12 +40,16 @@ SIGNS: Final = ("", ",", ".", "?")
 _ENDS: Final = (Mark.STOP, Mark.QUESTION)
 _QUOTES: Final = "\"'“”‘’«»()[]{}*_"
 _DASH: Final = re.compile(r"--+|[–—]|(?<=\s)-(?=\s)")
-_ENDING: Final = re.compile(r"[^\w]*$")
+_ENDING: Final = re.compile(r"[^\w%&$£€]*$")
 _SHORTENED: Final = ("'tis", "'twas", "'twere", "'twill", "'twould", "'em")
 # Their full stop is part of the abbreviation; so is that of an initial.
-_ABBREVIATED: Final = frozenset(
-    "mr mrs dr st messrs prof capt col gen lt rev hon no vol jr sr ms mme vs".split()
+# fmt: off
+_ABBREVIATED: Final = (
+    "mr", "mrs", "ms", "mme", "dr", "st", "messrs", "prof", "capt", "col", "gen", "lt", "rev",
+    "hon", "jr", "sr", "vs",
 )
+# fmt: on
+_INITIALS: Final = re.compile(r"(?!i$)[a-z](?:\.[a-z])*")  # "w" of W. Brown, "u.s" of U.S.
 _TITLES: Final = {"mister": "Mr.", "missus": "Mrs."}
 _FIRST_PERSON: Final = re.compile(r"i(?:'(?:m|ll|d|ve|s))?")
 _FIRST_LETTER: Final = re.compile(r"[a-z]")
@@ -113,7 +117,7 @@ def _parted(token: str) -> tuple[str, str]:
     assert signs is not None  # it may be empty
     stem, rest = token[: signs.start()], signs[0]
     bare = stem.lstrip(_QUOTES).lower()
-    if rest.startswith(".") and (bare in _ABBREVIATED or (len(bare) == 1 and bare.isalpha())):
+    if rest.startswith(".") and (bare in _ABBREVIATED or _INITIALS.fullmatch(bare)):
         return stem + ".", rest[1:]
     return stem, rest
 

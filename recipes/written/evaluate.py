@@ -54,7 +54,9 @@ def places(pair: Pair) -> list[Place]:
     if wanted == found:
         return [Place(*each) for each in zip(pair.wanted, pair.found, strict=True)]
     if not wanted or not found:
-        return [Place(each, None) for each in pair.wanted] + [Place(None, each) for each in pair.found]
+        return [Place(each, None) for each in pair.wanted] + [
+            Place(None, each) for each in pair.found
+        ]
     made = jiwer.process_words(" ".join(wanted), " ".join(found))
     aligned: list[Place] = []
     for chunk in made.alignments[0]:

@@ -33,7 +33,7 @@ from asr.models.punctuation import PunctuationModel, Rows
 from asr.models.settings import PunctuationSettings
 from asr.tables import Settings, about, from_table, setting, share, to_table
 from asr.text.hashed import WHOLE, rows_of
-from asr.text.written import Case, Mark, Written, begins_sentence
+from asr.text.written import Case, Mark, Written
 
 HELD_OUT = 50
 STRETCH = 20  # sentences
@@ -135,7 +135,11 @@ class Words:
         starts = np.cumsum([0, *map(len, sentences)])
         marks, cases = ([each[at] for each in flat] for at in (1, 2))
         return Text(
-            np.array(ids, np.int32), np.array(marks, np.int8), np.array(cases, np.int8), starts, runs
+            np.array(ids, np.int32),
+            np.array(marks, np.int8),
+            np.array(cases, np.int8),
+            starts,
+            runs,
         )
 
 
@@ -150,7 +154,9 @@ def read_texts(
     out = {key_of(each) for file in held_out for each in read_source(file).sentences}
     texts = []
     for source in config.sources:
-        files = [each for each in sorted(data.glob(source.files)) if each.name not in source.held_out]
+        files = [
+            each for each in sorted(data.glob(source.files)) if each.name not in source.held_out
+        ]
         if not files:
             raise UserError(f"{data / source.files}: no such file")
         found = []
@@ -294,7 +300,9 @@ def fit(
         optimiser, lambda step: min((step + 1) / config.warmup, (config.warmup / (step + 1)) ** 0.5)
     )
     average = {name: value.clone() for name, value in model.state_dict().items()}
-    drawn = batches(spans(texts, [each.share for each in config.sources], config.seed), config.words)
+    drawn = batches(
+        spans(texts, [each.share for each in config.sources], config.seed), config.words
+    )
     unknown = words.ids.get(UNKNOWN, -1)
     means = torch.zeros(2)
     for step, batch in zip(range(1, config.steps + 1), drawn, strict=False):

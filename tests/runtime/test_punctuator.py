@@ -6,34 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_punctuator import SETTINGS, make_punctuation_model, write_tiny_punctuator
 
 from asr.errors import UserError
-from asr.models.folder import WEIGHTS, save_folder
-from asr.models.punctuation import PunctuationModel, Rows
-from asr.models.settings import PunctuationSettings
+from asr.models.folder import WEIGHTS
+from asr.models.punctuation import Rows
 from asr.runtime import punctuator as runtime
 from asr.runtime.punctuator import Punctuator
-from asr.tables import to_table
 from asr.text.hashed import WHOLE, rows_of
-from asr.text.written import Case, Mark
 
-SETTINGS = PunctuationSettings(buckets=500, embedding_size=6, state_size=5, layers=2)
-WORDS = "yes i met mister brown of the bbc in london and we left".split()
-
-
-def make_model() -> PunctuationModel:
-    with torch.random.fork_rng():
-        torch.manual_seed(2)
-        model = PunctuationModel(SETTINGS, len(Mark), len(Case)).eval()
-        for parameter in model.parameters():  # larger, so that classes depend on the words
-            torch.nn.init.normal_(parameter, std=0.7)
-    return model
-
-
-def write_punctuator(folder: Path, bits: int = 32) -> Path:
-    state = make_model().state_dict()
-    save_folder(folder, "written", to_table(SETTINGS), {}, state, {}, bits)
-    return folder
+WORDS = ["yes", "i", "met", "mister", "brown", "of", "the", "bbc", "and", "then", "we", "left"]
 
 
 def rows(words: list[str]) -> Rows:
@@ -41,12 +23,15 @@ def rows(words: list[str]) -> Rows:
     grams = [each[WHOLE:] for each in found]
     starts = torch.tensor([0, *map(len, grams[:-1])]).cumsum(0)
     whole = torch.tensor([each[:WHOLE] for each in found])
-    return Rows(whole, torch.tensor(sum(grams, [])), starts)
+    return Rows(whole, torch.tensor([row for each in grams for row in each]), starts)
 
 
 @torch.no_grad()
 def test_numpy_equals_torch(tmp_path: Path) -> None:
-    model, network = make_model(), Punctuator.load(write_punctuator(tmp_path / "one")).network
+    model, network = (
+        make_punctuation_model(),
+        Punctuator.load(write_tiny_punctuator(tmp_path / "one")).network,
+    )
     vectors = model.vectors(rows(WORDS))
     np.testing.assert_allclose(network.vectors(WORDS), vectors.numpy(), atol=1e-5)
     wanted = [logits[0].argmax(1).tolist() for logits in model(vectors[None], [len(WORDS)])]
@@ -57,7 +42,7 @@ def test_numpy_equals_torch(tmp_path: Path) -> None:
 
 @torch.no_grad()
 def test_a_text_is_read_as_alone_in_a_padded_batch() -> None:
-    model = make_model()
+    model = make_punctuation_model()
     vectors = model.vectors(rows(WORDS))
     batch = torch.zeros(2, len(WORDS), SETTINGS.embedding_size)
     batch[0], batch[1, :4] = vectors, vectors[:4]
@@ -69,7 +54,7 @@ def test_a_text_is_read_as_alone_in_a_padded_batch() -> None:
 
 @torch.no_grad()
 def test_a_hidden_word_is_read_by_its_spelling_alone() -> None:
-    model = make_model()
+    model = make_punctuation_model()
     kept = torch.tensor([1.0, 0.0])
     hidden = model.vectors(rows(WORDS[:2]), kept)
     plain = model.vectors(rows(WORDS[:2]))
@@ -81,7 +66,7 @@ def test_a_hidden_word_is_read_by_its_spelling_alone() -> None:
 def test_every_word_of_a_long_text_is_written_once_and_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    punctuator = Punctuator.load(write_punctuator(tmp_path / "one"))
+    punctuator = Punctuator.load(write_tiny_punctuator(tmp_path / "one"))
     whole = punctuator(WORDS)
     monkeypatch.setattr(runtime, "WINDOW", 3)
     monkeypatch.setattr(runtime, "CONTEXT", len(WORDS))
@@ -94,15 +79,15 @@ def test_every_word_of_a_long_text_is_written_once_and_in_order(
 
 
 def test_it_may_be_stored_in_8_bits(tmp_path: Path) -> None:
-    exact = Punctuator.load(write_punctuator(tmp_path / "exact")).network
-    small = Punctuator.load(write_punctuator(tmp_path / "small", bits=8)).network
+    exact = Punctuator.load(write_tiny_punctuator(tmp_path / "exact")).network
+    small = Punctuator.load(write_tiny_punctuator(tmp_path / "small", bits=8)).network
     np.testing.assert_allclose(small.table, exact.table, atol=0.02)
 
 
 def test_a_folder_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere.*not a model folder"):
         Punctuator.load(tmp_path / "nowhere")
-    folder = write_punctuator(tmp_path / "other")
+    folder = write_tiny_punctuator(tmp_path / "other")
     config = json.loads((folder / "config.json").read_text("utf-8"))
     config["model"]["state_size"] = 7
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
