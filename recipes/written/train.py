@@ -304,7 +304,7 @@ def fit(
         spans(texts, [each.share for each in config.sources], config.seed), config.words
     )
     unknown = words.ids.get(UNKNOWN, -1)
-    means = torch.zeros(2)
+    means, last = torch.zeros(2), 0
     for step, batch in zip(range(1, config.steps + 1), drawn, strict=False):
         both = losses(model, table, batch, config.hidden_words, unknown)
         optimiser.zero_grad()
@@ -317,9 +317,9 @@ def fit(
             average[name].lerp_(value, share_of_new)
         means += torch.stack(both).detach()
         if step % SAVED == 0 or step == config.steps:
-            marks, cases = (means / SAVED).tolist()
+            marks, cases = (means / (step - last)).tolist()
             print(f"{step}: marks {marks:.4f}, cases {cases:.4f} nats a word", flush=True)
-            means.zero_()
+            means, last = torch.zeros(2), step
             yield step, average
 
 
