@@ -110,12 +110,14 @@ def again(punctuator: Punctuator, passage: list[Written]) -> Pair:
     return Pair(passage, read_written(" ".join(punctuator([each.word for each in passage]))))
 
 
-def of_texts(model: Path, files: Sequence[Path], whole: Sequence[str]) -> list[list[Any]]:
-    """Return the measures of the model on files."""
+def of_texts(
+    model: Path, files: Sequence[Path], whole: Sequence[str], most: int
+) -> list[list[Any]]:
+    """Return the measures of the model on files; most: words of a book."""
     punctuator = Punctuator.load(model)
     rows = []
     for file in files:
-        parts = passages(read_source(file), file.name in whole)
+        parts = passages(read_source(file, most), file.name in whole)
         started = time.process_time()
         pairs = [again(punctuator, each) for each in parts]
         seconds = time.process_time() - started
@@ -169,6 +171,7 @@ def main() -> None:
     text.add_argument("model", type=Path)
     text.add_argument("files", type=Path, nargs="+")
     text.add_argument("--whole", nargs="*", default=[], metavar="NAME", help="held out as a whole")
+    text.add_argument("--most", type=int, default=20_000, help="words of a book (default: 20000)")
     for name in ("transcripts", "whisper"):
         spoken = kinds.add_parser(name)
         spoken.add_argument("manifest", type=Path)
@@ -180,7 +183,7 @@ def main() -> None:
     if given.kind == "whisper":
         whisper(given.manifest, given.ids)
     elif given.kind == "text":
-        rows = of_texts(given.model, given.files, given.whole)
+        rows = of_texts(given.model, given.files, given.whole, given.most)
         print(text_table(("text", *columns, "ms a word"), rows))
     else:
         rows = of_transcripts(given.manifest, given.ids, given.files)
