@@ -72,8 +72,8 @@ def cues(
 
     A cue ends before `pause` seconds of silence, before it would exceed `lines` lines of `width`
     characters or `longest` seconds, and at the end of a sentence of more than one line. Its text
-    contains the line breaks. A single word may exceed either limit. The time of a segment of several words is divided among them in proportion
-    to their number of characters.
+    contains the line breaks. A single word may exceed either limit. The time of a segment of
+    several words is divided among them in proportion to their number of characters.
     """
     gathered: list[list[Span]] = []
     for word in _words(spans):
