@@ -47,7 +47,7 @@ class PunctuationModel(nn.Module):
 
     def vectors(self, rows: Rows, kept: Tensor | None = None) -> Tensor:
         """Return the vectors (W, E) of distinct words; kept: (W,) 0 hides the whole word's rows."""
-        whole = self.table(rows.whole).sum(1)  # (W, E)
+        whole: Tensor = self.table(rows.whole).sum(1)  # (W, E)
         if kept is not None:
             whole = whole * kept[:, None]
         grams = nn.functional.embedding_bag(rows.grams, self.table.weight, rows.starts, mode="mean")
