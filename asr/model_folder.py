@@ -32,11 +32,13 @@ Array = NDArray[Any]
 class ModelFolder:
     """The content of a model folder, but for the weights.
 
-    task: "speech", "translation" or "language". model: the table of its settings.
+    task: "speech", "translation", "language" or "written". model: the table of its settings.
     notes: the training's record (data, steps, figures). decoding: the model's own defaults of the
     search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
     language_model: the model of the package whose language models are used; empty: its own.
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
+    written: the model of the package that puts punctuation and case into its transcripts (task
+    "written"; see `asr.runtime.punctuator`); empty: none.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class ModelFolder:
     decoding: dict[str, Any]
     language_model: str = ""
     confidence: dict[str, float] = field(default_factory=dict)
+    written: str = ""
 
     @property
     def language_model_file(self) -> Path | None:
@@ -83,7 +86,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         }
         model, notes, decoding = config["model"], config["notes"], config.get("decoding", {})
         language_model = config.get("language_model", "")
-        confidence = config.get("confidence", {})
+        confidence, written = config.get("confidence", {}), config.get("written", "")
     except OSError as error:
         raise UserError(
             f"{path}: not a model folder ({error.strerror}: {error.filename})"
@@ -95,7 +98,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     if task is not None and found != task:
         raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
     return ModelFolder(
-        path, found, model, notes, vocabularies, decoding, language_model, confidence
+        path, found, model, notes, vocabularies, decoding, language_model, confidence, written
     )
 
 

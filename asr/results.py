@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,17 +95,33 @@ class Transcript:
     path: None if the recording did not come from a file. duration: seconds of the whole recording.
     seconds_per_annotation: duration of one column of `weights`.
     segments: one, or several for a long recording; together they cover all of it.
+    spellings: each of `words` as it is written, with the punctuation after it ("Hello,"); None if
+        the model has no model of punctuation and case. Everything else holds the bare words.
     """
 
     path: str | None
     duration: float
     seconds_per_annotation: float
     segments: tuple[Segment, ...]
+    spellings: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
-        """All words, separated by single spaces; empty if no speech was found."""
+        """All words, bare, separated by single spaces; empty if no speech was found."""
         return " ".join(word.text for word in self.words)
+
+    @property
+    def written(self) -> str:
+        """The text with punctuation and case; `text` if the model writes none."""
+        return " ".join(word.text for word in self.written_words)
+
+    @cached_property
+    def written_words(self) -> tuple[Word, ...]:
+        """The words with the text as it is written, and the same times and confidence."""
+        if self.spellings is None:
+            return self.words
+        pairs = zip(self.words, self.spellings, strict=True)
+        return tuple(word._replace(text=spelling) for word, spelling in pairs)
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
@@ -171,8 +188,11 @@ class Transcript:
         return joined
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record of the recording, its segments and its words."""
-        return {
+        """Return the JSON record of the recording, its segments and its words.
+
+        "text" and "word" are bare; "written" is added to all three where `spellings` are known.
+        """
+        record: dict[str, Any] = {
             "path": self.path,
             "text": self.text,
             "duration": round(self.duration, 3),
@@ -181,6 +201,14 @@ class Transcript:
             "segments": [_segment_record(segment) for segment in self.segments],
             "words": [_word_record(word) for word in self.words],
         }
+        if self.spellings is not None:
+            rest = iter(self.spellings)
+            for part, segment in zip(record["segments"], self.segments, strict=True):
+                part["written"] = " ".join(islice(rest, len(segment.words)))
+            for part, spelling in zip(record["words"], self.spellings, strict=True):
+                part["written"] = spelling
+            record["written"] = self.written
+        return record
 
 
 class ReadStatus(StrEnum):

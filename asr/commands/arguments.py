@@ -84,6 +84,11 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         help=f"Output format, overrides the ending: {', '.join(FORMATS)} (default: by the ending, "
         f"else {next(iter(FORMATS))}).",
     )
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="Write the bare words, in lower case and without punctuation.",
+    )
     add_decoding(parser)
     add_option(parser, DecodingOptions, "batch_seconds", "S")
     parser.set_defaults(command="transcribe")

@@ -41,19 +41,22 @@ def format_of(path: Path, known: dict[str, str]) -> str:
 
 
 def render(transcript: Transcript, kind: str) -> str:
-    """Return a transcript in one of `FORMATS`, with a final line break; "json" is one object."""
+    """Return a transcript in one of `FORMATS`, with a final line break; "json" is one object.
+
+    Text and subtitles are written with punctuation and case where the transcript has them.
+    """
     from asr.render.subtitles import cues, to_ctm, to_srt, to_textgrid, to_vtt
 
     match kind:
         case "text":
-            return transcript.text + "\n"
+            return transcript.written + "\n"
         case "jsonl" | "json":
             # ASCII, because a path may contain characters that a terminal cannot display.
             return json.dumps(transcript.record()) + "\n"
         case "srt":
-            return to_srt(cues(transcript.words))
+            return to_srt(cues(transcript.written_words))
         case "vtt":
-            return to_vtt(cues(transcript.words))
+            return to_vtt(cues(transcript.written_words))
         case "textgrid":
             tiers = {"words": transcript.words, "characters": transcript.characters}
             return to_textgrid(tiers, transcript.duration)

@@ -35,12 +35,14 @@ def run(
     kind: str | None,
     decoding: Decoding,
     batch_seconds: float | None,
+    plain: bool = False,
     device: str = "cpu",
     runtime: str = "auto",
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
     output: a file, or None for stdout. kind: one of `FORMATS`; None: by the ending of the output.
+    plain: write the bare words, without punctuation and capitals.
     If a recording fails, an error is printed on stderr and the others continue.
 
     Raises:
@@ -62,6 +64,8 @@ def run(
 
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
         recognizer = recognizer.configured(batch_seconds=batch_seconds)
+        if plain:
+            recognizer = recognizer.plain()
         written = _write(_transcripts(recognizer, found), kind, file)
         if output is not None and not written:
             raise UserError(f"nothing could be transcribed; {output} is not written")

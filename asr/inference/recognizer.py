@@ -123,6 +123,10 @@ class Recognizer:
             loaded = loaded.windowed(*window)
         return replace(self, loaded=loaded, decoding=replace(self.decoding, **changes))
 
+    def plain(self) -> Recognizer:
+        """Return a recogniser that writes bare words alone, with the same weights."""
+        return replace(self, loaded=replace(self.loaded, written=None))
+
     @overload
     def transcribe(
         self,
@@ -274,10 +278,19 @@ class Recognizer:
                 continue
             stop = start + len(each.pieces)
             segments = tuple(found[index] for index in range(start, stop))
-            yield Transcript(
+            transcript = Transcript(
                 each.path, segments[-1].end, self.loaded.seconds_per_annotation, segments
             )
+            yield self._written(transcript)
             start = stop
+
+    def _written(self, transcript: Transcript) -> Transcript:
+        """Add how the words are written, if the model can: its segments are read as one text."""
+        punctuator = self.loaded.punctuator
+        if punctuator is None:
+            return transcript
+        spellings = punctuator([word.text for word in transcript.words])
+        return replace(transcript, spellings=tuple(spellings))
 
     def _tokens(self, text: str) -> list[int]:
         """Ids of a text as the model would write it."""
