@@ -84,15 +84,14 @@ def test_sources_are_read_by_their_kind(data: Path) -> None:
     ]
     pairs = read(data / "pairs.gz")
     assert not pairs.runs and len(pairs.sentences) == 3  # each of them once
-    wiki = data / "wiki.txt"
-    wiki.write_text(
-        " = Title = \n\n The <unk> fleet @-@ ship left . It had 12 men , too . \n", "utf-8"
+    articles = data / "wiki_00"
+    articles.write_text(
+        '<doc id="1" title="A">\nA title.\n\nThe ship (; ) left. It had 12 men.\nSee also\n</doc>',
+        "utf-8",
     )
-    found = [" ".join(each.word for each in one) for one in read(wiki).sentences]
-    assert found == ["the unk fleet ship left", "it had twelve men too"]
-    table = data / "validated.tsv"
-    table.write_text('path\tsentence\na.mp3\tIs it "so"?\n', "utf-8")
-    assert read(table).sentences == [read_written("Is it so?")]
+    found = [" ".join(each.word for each in one) for one in read(articles).sentences]
+    assert found == ["the ship left", "it had twelve men"]
+    assert not read(articles).sentences[0][1].mark
     with pytest.raises(UserError, match="wanted"):
         read(data / "config.toml")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -15,10 +14,9 @@ from asr.text.lines import read_entries, read_lines
 from asr.text.written import Case, Written, begins_sentence, read_written
 
 FEWEST, MOST = 2, 120  # words of a sentence that is used
-UNKNOWN = "unk"  # <unk> of WikiText-2, in place of a rare word; its case is not known
-_JOINTS = {" @-@ ": "-", " @,@ ": ",", " @.@ ": ".", " 's": "'s", " n't": "n't"}
-_HEADING = re.compile(r"^ ?=.*= ?$")
-_GAPS = re.compile(r" +([,.;:?!')])")
+_ARTICLE = re.compile(r"<doc [^>]*>\n[^\n]*\n(.*?)</doc>", re.S)  # without its title
+_EMPTY_BRACKETS = re.compile(r"\s*\([^\w)]*\)")  # of pronunciations that were left out
+_SENTENCE_END = re.compile(r"[.!?][\"'”’)]*$")
 
 
 class Source(NamedTuple):
@@ -30,11 +28,11 @@ class Source(NamedTuple):
 
 
 def read_source(file: Path, most: int | None = None) -> Source:
-    """Read a file by its ending; most: words of a book that are read, about.
+    """Read a file by its ending; most: words of a book or of articles that are read, about.
 
-    ``.jsonl``: the "text" of a manifest. ``.tsv``: the "sentence" column
-    of Common Voice. ``.csv.gz``: LJSpeech's metadata.
-    ``.gz``: tab-separated pairs, English first. ``.txt``: a book, or a part of WikiText-2.
+    ``.jsonl``: the "text" of a manifest. ``.csv.gz``: LJSpeech's metadata. ``.gz``: tab-separated
+    pairs, English first. ``.txt``: a book. No ending: articles of Wikipedia, as WikiExtractor
+    writes them.
 
     Raises:
         UserError: the file cannot be read, or is of no known kind.
@@ -46,19 +44,16 @@ def read_source(file: Path, most: int | None = None) -> Source:
     if name.endswith(".csv.gz"):
         rows = [line.text.split("|") for line in read_lines(file)]
         return Source(name, _sentences(" ".join(row[1] for row in rows)), True)
-    if name.endswith(".tsv"):
-        table = csv.DictReader((line.text for line in read_lines(file)), delimiter="\t")
-        texts = dict.fromkeys(row["sentence"] for row in table)
-        return Source(name, list(_apart(texts)), False)
     if name.endswith(".gz"):
         english = dict.fromkeys(line.text.split("\t")[0] for line in read_lines(file))
         return Source(name, list(_apart(english)), False)
     if name.endswith(".txt"):
-        lines = [line.text for line in read_lines(file)]
-        is_wiki = any("<unk>" in line for line in lines)
-        read = _wiki(lines) if is_wiki else _without_emphasis(_sentences(_book(lines, most)))
-        return Source(name, read, True)
-    raise UserError(f"{file}: wanted .txt, .jsonl, .tsv, .gz or .csv.gz")
+        book = _book((line.text for line in read_lines(file)), most)
+        return Source(name, _without_emphasis(_sentences(book)), True)
+    if not file.suffix:
+        paragraphs = _paragraphs(file.read_text("utf-8"), most)
+        return Source(name, [each for part in paragraphs for each in _sentences(part)], True)
+    raise UserError(f"{file}: wanted .txt, .jsonl, .gz, .csv.gz or a file of articles")
 
 
 def key_of(sentence: Iterable[Written]) -> str:
@@ -90,17 +85,16 @@ def _book(lines: Iterable[str], most: int | None) -> str:
     return " ".join(islice(words, most))
 
 
-def _wiki(lines: Iterable[str]) -> list[list[Written]]:
-    """Return the sentences of WikiText-2, whose signs stand apart from the words."""
-    found: list[list[Written]] = []
-    for line in lines:
-        if _HEADING.match(line) or not line.strip():
-            continue
-        for joint, plain in _JOINTS.items():
-            line = line.replace(joint, plain)
-        for sentence in re.split(r"(?<= [.?!]) (?=[A-Z\"<])", line.strip()):
-            found += _sentences(_GAPS.sub(r"\1", sentence))
-    return found
+def _paragraphs(articles: str, most: int | None) -> Iterator[str]:
+    """Yield paragraphs that end like a sentence, up to `most` words; others are headings."""
+    words = 0
+    for article in _ARTICLE.finditer(articles):
+        for paragraph in article[1].split("\n"):
+            if most is not None and words > most:
+                return
+            if _SENTENCE_END.search(paragraph):
+                words += len(paragraph.split())
+                yield _EMPTY_BRACKETS.sub("", paragraph)
 
 
 def _without_emphasis(sentences: list[list[Written]]) -> list[list[Written]]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from texts import UNKNOWN, Source, key_of, read_source
+from texts import Source, key_of, read_source
 from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
@@ -261,7 +261,7 @@ class Table(NamedTuple):
 
 
 def losses(
-    model: PunctuationModel, table: Table, batch: Sequence[Span], hidden: float, unknown: int
+    model: PunctuationModel, table: Table, batch: Sequence[Span], hidden: float
 ) -> tuple[Tensor, Tensor]:
     """Return the cross-entropy of marks and of cases, means over the words."""
     lengths = [len(span.words) for span in batch]
@@ -276,7 +276,6 @@ def losses(
         index[row, : len(part)] = torch.from_numpy(part)
         marks[row, : len(part)] = torch.from_numpy(span.marks)
         cases[row, : len(part)] = torch.from_numpy(span.cases)
-        cases[row, : len(part)][torch.from_numpy(span.words == unknown)] = IGNORED
     of_marks, of_cases = model(vectors[index], lengths)
     return (
         functional.cross_entropy(of_marks.flatten(0, 1), marks.flatten()),
@@ -303,10 +302,9 @@ def fit(
     drawn = batches(
         spans(texts, [each.share for each in config.sources], config.seed), config.words
     )
-    unknown = words.ids.get(UNKNOWN, -1)
     means, last = torch.zeros(2), 0
     for step, batch in zip(range(1, config.steps + 1), drawn, strict=False):
-        both = losses(model, table, batch, config.hidden_words, unknown)
+        both = losses(model, table, batch, config.hidden_words)
         optimiser.zero_grad()
         torch.stack(both).sum().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
