@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from asr.attention import AdditiveAttention, Annotations, Window
+from asr.errors import exit_status
 from asr.models.fused.loop import Gates, unroll
 
 BATCH, STEPS, LENGTH, VOCABULARY, EMBEDDING = 8, 200, 400, 31, 128
@@ -375,4 +376,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_status(main))
