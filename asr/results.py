@@ -69,6 +69,9 @@ class Segment:
         nothing was decoded.
     score: of the text in the search, in nats: decoder, CTC and language model as weighted.
     allowed: (U, T), True where the attention window allowed attention; None without a window.
+    english: the probability that this is English speech which the model can transcribe; None if
+        the model has no calibration of it for the search, or nothing was decoded.
+    low_confidence: whether the text is likely to be invented; subtitles leave it out.
     """
 
     start: float
@@ -80,6 +83,8 @@ class Segment:
     stop_reason: StopReason
     score: float = 0.0
     allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
+    english: float | None = None
+    low_confidence: bool = False
 
     @property
     def text(self) -> str:
