@@ -37,6 +37,7 @@ class ModelFolder:
     search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
     language_model: the model of the package whose language models are used; empty: its own.
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
+    plausibility: that of `asr.inference.plausibility.Plausibility`, if any.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class ModelFolder:
     decoding: dict[str, Any]
     language_model: str = ""
     confidence: dict[str, float] = field(default_factory=dict)
+    plausibility: dict[str, float] = field(default_factory=dict)
 
     @property
     def language_model_file(self) -> Path | None:
@@ -84,6 +86,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         model, notes, decoding = config["model"], config["notes"], config.get("decoding", {})
         language_model = config.get("language_model", "")
         confidence = config.get("confidence", {})
+        plausibility = config.get("plausibility", {})
     except OSError as error:
         raise UserError(
             f"{path}: not a model folder ({error.strerror}: {error.filename})"
@@ -95,7 +98,15 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     if task is not None and found != task:
         raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
     return ModelFolder(
-        path, found, model, notes, vocabularies, decoding, language_model, confidence
+        path,
+        found,
+        model,
+        notes,
+        vocabularies,
+        decoding,
+        language_model,
+        confidence,
+        plausibility,
     )
 
 

@@ -138,6 +138,17 @@ class Transcript:
         return next(reason for reason in _WORST_FIRST if reason in reasons)
 
     @property
+    def english(self) -> float | None:
+        """The mean of the segments' `english`, weighted by characters; None if none is known."""
+        known = [
+            (each.english, len(each.characters))
+            for each in self.segments
+            if each.english is not None and each.characters
+        ]
+        total = sum(count for _, count in known)
+        return sum(english * count for english, count in known) / total if total else None
+
+    @property
     def weights(self) -> NDArray[np.float32]:
         """Attention weights (U, T): a row for each of `characters`, T columns over the duration.
 
@@ -183,6 +194,7 @@ class Transcript:
             "duration": round(self.duration, 3),
             "log_probability": round(self.log_probability, 3),
             "stop_reason": self.stop_reason,
+            "english": _rounded(self.english),
             "segments": [_segment_record(segment) for segment in self.segments],
             "words": [_word_record(word) for word in self.words],
         }
@@ -226,6 +238,8 @@ def _segment_record(segment: Segment) -> dict[str, Any]:
         "text": segment.text,
         "log_probability": round(segment.log_probability, 3),
         "stop_reason": segment.stop_reason,
+        "english": _rounded(segment.english),
+        "low_confidence": segment.low_confidence,
     }
 
 
@@ -234,5 +248,9 @@ def _word_record(word: Word) -> dict[str, Any]:
         "word": word.text,
         "start": round(word.start, 3),
         "end": round(word.end, 3),
-        "confidence": None if word.confidence is None else round(word.confidence, 4),
+        "confidence": _rounded(word.confidence),
     }
+
+
+def _rounded(probability: float | None) -> float | None:
+    return None if probability is None else round(probability, 4)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
@@ -23,7 +24,7 @@ from asr.commands.output import (
     render,
     replacing,
 )
-from asr.errors import UserError, complain
+from asr.errors import UserError, complain, warn
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -71,7 +72,7 @@ def run(
         with _progress(found) as bar:
             results = _results(recognizer, found, bar)
             if len(found) == 1 and kind in STREAMED:
-                written = _write_as_it_comes(results, kind, str(found[0]), file)
+                written = _write_as_it_comes(results, recognizer, kind, found[0], file)
             else:
                 written = _write(_transcripts(results, recognizer, found), kind, file)
         if output is not None and not written:
@@ -122,7 +123,7 @@ def _results(
 def _transcripts(
     results: Iterable[Segment | Finished | Failure], recognizer: Recognizer, paths: Sequence[Path]
 ) -> Iterator[Transcript]:
-    """Yield transcripts in order; print failures on stderr."""
+    """Yield transcripts in order; print failures and warnings on stderr."""
     from asr.inference.recognizer import Failure
     from asr.results import Segment, Transcript
 
@@ -137,33 +138,51 @@ def _transcripts(
             complain(result.error)
         else:
             seconds = recognizer.loaded.seconds_per_annotation
-            yield Transcript(path, segments[-1].end, seconds, tuple(segments))
+            yield _warned(Transcript(path, segments[-1].end, seconds, tuple(segments)))
         segments = []
 
 
+def _warned(transcript: Transcript) -> Transcript:
+    """Print a warning on stderr if a recording is probably no English speech."""
+    from asr.inference.plausibility import LEAST_ENGLISH
+
+    english = transcript.english
+    if english is not None and english < LEAST_ENGLISH:
+        warn(f"{transcript.path}: does not look like English speech: {english:.2f}")
+    return transcript
+
+
 def _write_as_it_comes(
-    results: Iterable[Segment | Finished | Failure], kind: str, name: str, file: TextIO
+    results: Iterator[Segment | Finished | Failure],
+    recognizer: Recognizer,
+    kind: str,
+    path: Path,
+    file: TextIO,
 ) -> int:
-    """Write one recording segment by segment; return 1, or 0 if it failed."""
-    from asr.inference.recognizer import Failure
+    """Write one recording segment by segment; return 1, or 0 if it failed.
+
+    If it fails, what was written before stays.
+    """
     from asr.results import Segment
 
-    failures: list[Failure] = []
+    seen: list[Segment | Finished | Failure] = []
 
     def segments() -> Iterator[Segment]:
-        for result in results:
-            if isinstance(result, Segment):
-                yield result
-            elif isinstance(result, Failure):
-                failures.append(result)
+        for result in chain([first], results):
+            if not isinstance(result, Segment):
+                seen.append(result)
+                continue
+            seen.append(replace(result, words=()))  # the warning needs the rest
+            yield result
 
-    for part in parts(segments(), kind, name):
-        if not failures:
+    first = next(results)
+    if isinstance(first, Segment):
+        for part in parts(segments(), kind, str(path)):
             file.write(part)
             file.flush()
-    for failure in failures:
-        complain(failure.error)
-    return 0 if failures else 1
+    else:
+        seen.append(first)
+    return sum(1 for _ in _transcripts(seen, recognizer, [path]))
 
 
 def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:

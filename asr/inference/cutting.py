@@ -21,7 +21,7 @@ from asr.text.vocabulary import BLANK
 
 FRAME: Final = 0.04  # seconds for which it is decided whether there is speech
 SPEECH: Final = 0.2  # least probability of any symbol but the blank in a frame with speech
-MARGIN: Final = 0.3  # seconds kept around speech: symbols are narrower than their sounds
+MARGIN: Final = 0.2  # seconds kept around speech: symbols are narrower than their sounds
 PAUSE: Final = 0.6  # seconds without speech that end a piece
 GAP: Final = 1.5  # seconds without speech that form a piece, or end one that is short
 SHORT: Final = 3.0  # seconds; shorter speech is only ended by a gap: words need context
@@ -48,7 +48,10 @@ def detector(loaded: LoadedModel) -> Detector:
         return _by_energy
 
     def by_ctc(samples: Samples) -> Mask:
-        encoded = loaded.engine.encode(pad([Piece(0.0, samples, speech_mask(samples))]))
+        piece = Piece(0.0, samples, speech_mask(samples))
+        if piece.is_silent:  # need not be encoded
+            return np.zeros(-(-len(samples) // _SIZE), bool)
+        encoded = loaded.engine.encode(pad([piece]))
         assert encoded.ctc is not None
         symbols = 1 - np.exp(encoded.ctc[0, : int(encoded.ctc_lengths[0]), BLANK])
         seconds = loaded.seconds_per_annotation * encoded.lengths[0] / encoded.ctc_lengths[0]

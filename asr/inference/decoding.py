@@ -15,6 +15,7 @@ from asr.inference.encoding import EncodedPieces, encode, seconds_of_speech
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
+from asr.inference.plausibility import Evidence, Plausibility, is_doubtful
 from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
 from asr.results import Segment, StopReason
@@ -38,10 +39,15 @@ def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOption
     encoded = encode(loaded, [pieces[index] for index in spoken], options.fastest)
     hypotheses = _search(loaded, encoded, options)
     noise_threshold = options.noise_threshold if _words(loaded, options) is not None else -np.inf
+    is_calibrated = loaded.is_calibrated_for(options)
+    calibration = loaded.calibration if is_calibrated else None
+    plausibility = loaded.plausibility if is_calibrated else None
     for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
         if not _is_noise(pieces[index], hypothesis, noise_threshold):
-            found[index] = segment(
-                loaded, pieces[index], encoded, row, hypothesis, loaded.calibration_of(options)
+            whole = segment(loaded, pieces[index], encoded, row, hypothesis, calibration)
+            english = _english(plausibility, hypothesis, encoded, row)
+            found[index] = replace(
+                whole, english=english, low_confidence=is_doubtful(whole.stop_reason, english)
             )
     return found
 
@@ -97,6 +103,15 @@ def _scorers(
 def _words(loaded: LoadedModel, options: DecodingOptions) -> WordModel | None:
     """Return the language model if the search uses one."""
     return loaded.language_model if options.beam > 1 and options.lm_weight else None
+
+
+def _english(
+    plausibility: Plausibility | None, found: Hypothesis, encoded: EncodedPieces, row: int
+) -> float | None:
+    """Return the probability that a text is English speech, if it can be said; see `Segment`."""
+    if plausibility is None or encoded.ctc is None or not found.tokens:
+        return None
+    return plausibility(Evidence.of(found, encoded.ctc[row, : encoded.ctc_lengths[row]]))
 
 
 def _is_noise(piece: Piece, found: Hypothesis, noise_threshold: float) -> bool:

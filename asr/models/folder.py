@@ -52,12 +52,13 @@ def save_folder(
     decoding: dict[str, Any] | None = None,
     language_model: str = "",
     confidence: dict[str, float] | None = None,
+    plausibility: dict[str, float] | None = None,
 ) -> None:
     """Write a model folder.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
     bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model,
-    confidence: see `ModelFolder`.
+    confidence, plausibility: see `ModelFolder`.
 
     Raises:
         UserError: another number of bits.
@@ -73,6 +74,8 @@ def save_folder(
         config["language_model"] = language_model
     if confidence:
         config["confidence"] = confidence
+    if plausibility:
+        config["plausibility"] = plausibility
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     for name, content in vocabularies.items():
         (path / f"{name}.json").write_text(content, "utf-8")
@@ -110,6 +113,7 @@ def copy_folder(
         folder.decoding if decoding is None else decoding,
         folder.language_model if language_model is None else language_model,
         folder.confidence,
+        folder.plausibility,
     )
     copy_companions(source, target)
 
