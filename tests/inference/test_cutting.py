@@ -47,7 +47,7 @@ def test_pieces_cover_the_recording_and_lose_no_speech(parts, longest, block):
     assert max(each.duration for each in found) <= longest + FRAME
     for each in found:
         if not each.speech.any():
-            assert not by_level(each.samples)[:-1].any()
+            assert by_level(each.samples).sum() * FRAME <= 0.16  # too short to be speech
 
 
 @given(st.integers(1_000, 400_000))
@@ -114,8 +114,7 @@ def test_a_recording_is_read_only_as_far_as_its_pieces_need():
 
     found = pieces(endless(), by_level, 10)
     held = []
-    for count in range(1, 200):
+    for _ in range(200):
         piece = next(found)
         held.append(5 * taken - (piece.start + piece.duration))
-        assert count < 200
     assert max(held) < 60  # seconds
