@@ -146,9 +146,10 @@ def test_one_recording_is_written_as_it_comes(
 ) -> None:
     written: list[int] = []
     monkeypatch.setattr(sys.stdout, "flush", lambda: written.append(1))
-    done = run("transcribe", long_clip, "-f", kind, "-m", model)
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
+    done = run("transcribe", long_clip, "-f", kind, "-m", model, "--beam", 1)
     assert done.status == 0 and len(written) > 2
-    whole = output.render(asr.load(model).transcribe(str(long_clip)), kind)
+    whole = output.render(asr.load(model).transcribe(str(long_clip), beam=1), kind)
     assert done.out == whole
 
 
@@ -161,10 +162,10 @@ def test_what_came_before_the_damage_is_written_and_the_status_is_2(
     soundfile.write(path, samples, 16000, subtype="FLOAT")
     monkeypatch.setattr("asr.audio.read._BLOCK", 16_000)
     monkeypatch.setattr("asr.inference.recognizer.WINDOW", 0)
-    done = run("transcribe", path, "-m", model)
+    done = run("transcribe", path, "-m", model, "--beam", 1)
     assert done.status == 2 and done.out.strip() and done.out.endswith("\n")
     assert "not finite" in done.err and len(done.err.splitlines()) == 1
-    done = run("transcribe", path, "-m", model, "-o", tmp_path / "o.txt")
+    done = run("transcribe", path, "-m", model, "--beam", 1, "-o", tmp_path / "o.txt")
     assert done.status == 2 and not (tmp_path / "o.txt").exists()
 
 
@@ -188,19 +189,24 @@ def test_jsonl_and_json_hold_all(run, model: str, clip: Path, tmp_path: Path) ->
     records = [json.loads(line) for line in lines]
     assert [record["path"] for record in records] == [str(clip), str(FLAC)]
     assert set(records[0]) == {
-        *("path", "text", "duration", "log_probability", "stop_reason", "segments", "words")
+        *("path", "text", "duration", "log_probability", "stop_reason", "english"),
+        *("segments", "words"),
     }
     (segment,) = records[0]["segments"]
     assert segment == {"start": 0, "end": records[0]["duration"]} | {
-        name: records[0][name] for name in ("text", "log_probability", "stop_reason")
-    }
+        name: records[0][name] for name in ("text", "log_probability", "stop_reason", "english")
+    } | {"low_confidence": segment["stop_reason"] != "eos"}
     assert set(records[0]["words"][0]) == {"word", "start", "end", "confidence"}
     out = tmp_path / "all.json"
     assert run("transcribe", clip, FLAC, "-o", out, "-m", model).out == ""
     assert json.loads(out.read_text("utf-8")) == records
 
 
-def test_the_ending_chooses_the_format(run, model: str, clip: Path, tmp_path: Path) -> None:
+def test_the_ending_chooses_the_format(
+    run, model: str, clip: Path, tmp_path: Path, monkeypatch
+) -> None:
+    # The text of an untrained model may be a loop, which subtitles leave out.
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
     outputs = {ending: tmp_path / f"x{ending}" for ending in (".txt", ".srt", ".vtt", ".TextGrid")}
     for path in outputs.values():
         assert run("transcribe", clip, "-o", path, "-m", model).status == 0
