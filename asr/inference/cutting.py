@@ -1,7 +1,7 @@
 """Recordings of any length → pieces, cut in the pauses that the CTC head of the model finds.
 
-A first pass encodes the recording in windows and marks the frames with a symbol in them. It costs
-about a tenth of the decoding. Its memory does not depend on the length of the recording.
+A first pass encodes the recording in windows and marks the frames with a symbol in them. Its memory
+does not depend on the length of the recording.
 """
 
 from __future__ import annotations
