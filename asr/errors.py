@@ -47,9 +47,18 @@ def exit_status(command: Callable[[], int | None]) -> int:
 
 
 def complain(message: object) -> None:
-    """Write a message to stderr as one line, even if it has several."""
+    """Write an error to stderr as one line, even if it has several."""
+    _write_line("error", message)
+
+
+def warn(message: object) -> None:
+    """Write a warning to stderr as one line, even if it has several."""
+    _write_line("warning", message)
+
+
+def _write_line(kind: str, message: object) -> None:
     from_lines = "; ".join(line.strip() for line in str(message).splitlines() if line.strip())
-    print(f"asr: error: {from_lines}", file=sys.stderr, flush=True)
+    print(f"asr: {kind}: {from_lines}", file=sys.stderr, flush=True)
 
 
 def _abandon_stdout() -> None:

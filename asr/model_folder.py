@@ -39,6 +39,7 @@ class ModelFolder:
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
     written: the model of the package that puts punctuation and case into its transcripts (task
     "written"; see `asr.runtime.punctuator`); empty: none.
+    plausibility: that of `asr.inference.plausibility.Plausibility`, if any.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class ModelFolder:
     language_model: str = ""
     confidence: dict[str, float] = field(default_factory=dict)
     written: str = ""
+    plausibility: dict[str, float] = field(default_factory=dict)
 
     @property
     def language_model_file(self) -> Path | None:
@@ -86,7 +88,8 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         }
         model, notes, decoding = config["model"], config["notes"], config.get("decoding", {})
         language_model = config.get("language_model", "")
-        confidence, written = config.get("confidence", {}), config.get("written", "")
+        confidence, plausibility = config.get("confidence", {}), config.get("plausibility", {})
+        written = config.get("written", "")
     except OSError as error:
         raise UserError(
             f"{path}: not a model folder ({error.strerror}: {error.filename})"
@@ -98,7 +101,16 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     if task is not None and found != task:
         raise UserError(f"{path}: a model for {found}, but one for {task} is wanted")
     return ModelFolder(
-        path, found, model, notes, vocabularies, decoding, language_model, confidence, written
+        path,
+        found,
+        model,
+        notes,
+        vocabularies,
+        decoding,
+        language_model,
+        confidence,
+        written,
+        plausibility,
     )
 
 

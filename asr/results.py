@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +69,11 @@ class Segment:
         nothing was decoded.
     score: of the text in the search, in nats: decoder, CTC and language model as weighted.
     allowed: (U, T), True where the attention window allowed attention; None without a window.
+    english: the probability that this is English speech which the model can transcribe; None if
+        the model has no calibration of it for the search, or nothing was decoded.
+    low_confidence: whether the text is likely to be invented; subtitles leave it out.
+    spellings: each of `words` as it is written, with the punctuation after it ("Hello,"); None if
+        the model has no model of punctuation and case. Everything else holds the bare words.
     """
 
     start: float
@@ -81,11 +85,27 @@ class Segment:
     stop_reason: StopReason
     score: float = 0.0
     allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
+    english: float | None = None
+    low_confidence: bool = False
+    spellings: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
-        """The words, separated by single spaces."""
+        """The words, bare, separated by single spaces."""
         return " ".join(word.text for word in self.words)
+
+    @property
+    def written(self) -> str:
+        """The text with punctuation and case; `text` if the model writes none."""
+        return " ".join(word.text for word in self.written_words)
+
+    @property
+    def written_words(self) -> tuple[Word, ...]:
+        """The words with the text as it is written, and the same times and confidence."""
+        if self.spellings is None:
+            return self.words
+        pairs = zip(self.words, self.spellings, strict=True)
+        return tuple(word._replace(text=spelling) for word, spelling in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +115,12 @@ class Transcript:
     path: None if the recording did not come from a file. duration: seconds of the whole recording.
     seconds_per_annotation: duration of one column of `weights`.
     segments: one, or several for a long recording; together they cover all of it.
-    spellings: each of `words` as it is written, with the punctuation after it ("Hello,"); None if
-        the model has no model of punctuation and case. Everything else holds the bare words.
     """
 
     path: str | None
     duration: float
     seconds_per_annotation: float
     segments: tuple[Segment, ...]
-    spellings: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
@@ -118,10 +135,12 @@ class Transcript:
     @cached_property
     def written_words(self) -> tuple[Word, ...]:
         """The words with the text as it is written, and the same times and confidence."""
-        if self.spellings is None:
-            return self.words
-        pairs = zip(self.words, self.spellings, strict=True)
-        return tuple(word._replace(text=spelling) for word, spelling in pairs)
+        return tuple(word for segment in self.segments for word in segment.written_words)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the model wrote punctuation and case."""
+        return any(segment.spellings is not None for segment in self.segments)
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
@@ -148,6 +167,17 @@ class Transcript:
         """The worst stop reason of the segments: repeat, length, eos, silence, in this order."""
         reasons = {segment.stop_reason for segment in self.segments}
         return next(reason for reason in _WORST_FIRST if reason in reasons)
+
+    @property
+    def english(self) -> float | None:
+        """The mean of the segments' `english`, weighted by characters; None if none is known."""
+        known = [
+            (each.english, len(each.characters))
+            for each in self.segments
+            if each.english is not None and each.characters
+        ]
+        total = sum(count for _, count in known)
+        return sum(english * count for english, count in known) / total if total else None
 
     @property
     def weights(self) -> NDArray[np.float32]:
@@ -190,7 +220,7 @@ class Transcript:
     def record(self) -> dict[str, Any]:
         """Return the JSON record of the recording, its segments and its words.
 
-        "text" and "word" are bare; "written" is added to all three where `spellings` are known.
+        "text" and "word" are bare; "written" is added to all three where the model writes it.
         """
         record: dict[str, Any] = {
             "path": self.path,
@@ -198,16 +228,16 @@ class Transcript:
             "duration": round(self.duration, 3),
             "log_probability": round(self.log_probability, 3),
             "stop_reason": self.stop_reason,
+            "english": _rounded(self.english),
             "segments": [_segment_record(segment) for segment in self.segments],
             "words": [_word_record(word) for word in self.words],
         }
-        if self.spellings is not None:
-            rest = iter(self.spellings)
-            for part, segment in zip(record["segments"], self.segments, strict=True):
-                part["written"] = " ".join(islice(rest, len(segment.words)))
-            for part, spelling in zip(record["words"], self.spellings, strict=True):
-                part["written"] = spelling
+        if self.is_written:
             record["written"] = self.written
+            for part, segment in zip(record["segments"], self.segments, strict=True):
+                part["written"] = segment.written
+            for part, word in zip(record["words"], self.written_words, strict=True):
+                part["written"] = word.text
         return record
 
 
@@ -350,6 +380,8 @@ def _segment_record(segment: Segment) -> dict[str, Any]:
         "text": segment.text,
         "log_probability": round(segment.log_probability, 3),
         "stop_reason": segment.stop_reason,
+        "english": _rounded(segment.english),
+        "low_confidence": segment.low_confidence,
     }
 
 
@@ -358,7 +390,7 @@ def _word_record(word: Word) -> dict[str, Any]:
         "word": word.text,
         "start": round(word.start, 3),
         "end": round(word.end, 3),
-        "confidence": None if word.confidence is None else round(word.confidence, 4),
+        "confidence": _rounded(word.confidence),
     }
 
 
@@ -371,3 +403,7 @@ def _read_word_record(word: ReadWord) -> dict[str, Any]:
         "end": None if word.end is None else round(word.end, 3),
         "confidence": None if word.confidence is None else round(word.confidence, 4),
     }
+
+
+def _rounded(probability: float | None) -> float | None:
+    return None if probability is None else round(probability, 4)

@@ -17,6 +17,7 @@ from tiny_model import write_tiny_model
 import asr
 from asr import cli
 from asr.audio.read import read
+from asr.commands import output
 from asr.corpora import read_manifest
 from asr.render.subtitles import parse_srt, parse_vtt
 
@@ -130,24 +131,82 @@ def test_stdin_is_a_recording(run, model: str, clip: Path, monkeypatch) -> None:
     assert json.loads(piped.out) == json.loads(plain.out) | {"path": "-"}
 
 
+@pytest.fixture
+def long_clip(tmp_path: Path) -> Path:
+    """Return 26 seconds: speech, a gap, speech."""
+    samples = read(FLAC).samples
+    path = tmp_path / "long.wav"
+    soundfile.write(path, np.concatenate([samples, np.zeros(20 * 16000), samples]), 16000)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["text", "srt", "vtt", "ctm"])
+def test_one_recording_is_written_as_it_comes(
+    run, model: str, long_clip: Path, clip: Path, kind: str, monkeypatch
+) -> None:
+    written: list[int] = []
+    monkeypatch.setattr(sys.stdout, "flush", lambda: written.append(1))
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
+    done = run("transcribe", long_clip, "-f", kind, "-m", model, "--beam", 1)
+    assert done.status == 0 and len(written) > 2
+    whole = output.render(asr.load(model).transcribe(str(long_clip), beam=1), kind)
+    assert done.out == whole
+
+
+def test_what_came_before_the_damage_is_written_and_the_status_is_2(
+    run, model: str, tmp_path: Path, monkeypatch
+) -> None:
+    path = tmp_path / "damaged.wav"
+    samples = np.tile(read(FLAC).samples, 12)  # a minute
+    samples[-1] = np.nan
+    soundfile.write(path, samples, 16000, subtype="FLOAT")
+    monkeypatch.setattr("asr.audio.read._BLOCK", 16_000)
+    monkeypatch.setattr("asr.inference.recognizer.WINDOW", 0)
+    done = run("transcribe", path, "-m", model, "--beam", 1)
+    assert done.status == 2 and done.out.strip() and done.out.endswith("\n")
+    assert "not finite" in done.err and len(done.err.splitlines()) == 1
+    done = run("transcribe", path, "-m", model, "--beam", 1, "-o", tmp_path / "o.txt")
+    assert done.status == 2 and not (tmp_path / "o.txt").exists()
+
+
+def test_what_is_not_english_is_warned_of(run, tmp_path: Path, clip: Path) -> None:
+    folder = write_tiny_model(tmp_path / "tiny")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    weights = ("log_probability", "score", "agreement", "certainty", "length")
+    for bias, warned in ((-2.0, True), (2.0, False)):
+        config["plausibility"] = {"bias": bias} | dict.fromkeys(weights, 0.0)
+        (folder / "config.json").write_text(json.dumps(config), "utf-8")
+        for kind in ("text", "jsonl"):
+            done = run("transcribe", clip, "-m", folder, "-f", kind)
+            line = f"asr: warning: {clip}: does not look like English speech: 0.12\n"
+            assert (done.status, done.err) == (0, line if warned else "")
+        (segment,) = json.loads(done.out)["segments"]
+        assert segment["english"] == pytest.approx(0.1192 if warned else 0.8808, abs=1e-4)
+
+
 def test_jsonl_and_json_hold_all(run, model: str, clip: Path, tmp_path: Path) -> None:
     lines = run("transcribe", clip, FLAC, "-f", "jsonl", "-m", model).out.splitlines()
     records = [json.loads(line) for line in lines]
     assert [record["path"] for record in records] == [str(clip), str(FLAC)]
     assert set(records[0]) == {
-        *("path", "text", "duration", "log_probability", "stop_reason", "segments", "words")
+        *("path", "text", "duration", "log_probability", "stop_reason", "english"),
+        *("segments", "words"),
     }
     (segment,) = records[0]["segments"]
     assert segment == {"start": 0, "end": records[0]["duration"]} | {
-        name: records[0][name] for name in ("text", "log_probability", "stop_reason")
-    }
+        name: records[0][name] for name in ("text", "log_probability", "stop_reason", "english")
+    } | {"low_confidence": segment["stop_reason"] != "eos"}
     assert set(records[0]["words"][0]) == {"word", "start", "end", "confidence"}
     out = tmp_path / "all.json"
     assert run("transcribe", clip, FLAC, "-o", out, "-m", model).out == ""
     assert json.loads(out.read_text("utf-8")) == records
 
 
-def test_the_ending_chooses_the_format(run, model: str, clip: Path, tmp_path: Path) -> None:
+def test_the_ending_chooses_the_format(
+    run, model: str, clip: Path, tmp_path: Path, monkeypatch
+) -> None:
+    # The text of an untrained model may be a loop, which subtitles leave out.
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
     outputs = {ending: tmp_path / f"x{ending}" for ending in (".txt", ".srt", ".vtt", ".TextGrid")}
     for path in outputs.values():
         assert run("transcribe", clip, "-o", path, "-m", model).status == 0

@@ -47,7 +47,7 @@ ALLOWED = {
     | SOUND
     | TEXT
     | BASE
-    | {"asr.alignment", "asr.corpora", "asr.render", "asr.runtime"},
+    | {"asr.alignment", "asr.corpora", "asr.render", "asr.runtime", "asr.scoring.sequences"},
     "asr.commands": {"asr"},
     "asr.cli": {"asr.commands", *BASE},
     "asr.__main__": {"asr.cli"},

@@ -176,7 +176,7 @@ def test_the_package_writes_english_as_people_do(recognizer, spoken):
     assert recognizer.loaded.written == Path("written")
     for transcript in spoken[1]:
         assert transcript.written[0].isupper() and transcript.text.islower()
-        assert len(transcript.spellings) == len(transcript.words)
+        assert len(transcript.written_words) == len(transcript.words)
 
 
 TRANSLATED = {

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 import soundfile
@@ -42,6 +42,7 @@ _UNKNOWN_LENGTH = (
 _FORMATS = "WAV, FLAC, Ogg, Opus or MP3"
 
 Samples = NDArray[np.float32]
+Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any]
 
 
 class Waveform(NamedTuple):
@@ -56,9 +57,7 @@ class Waveform(NamedTuple):
         return len(self.samples) / self.rate
 
 
-def read(
-    source: str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any], rate: int | None = None
-) -> Waveform:
+def read(source: Source, rate: int | None = None) -> Waveform:
     """Read a recording, average its channels and resample it to 16 kHz.
 
     Args:
@@ -70,8 +69,19 @@ def read(
     Raises:
         UserError: the file does not exist, or is not audio, damaged, empty, or longer than a day.
     """
+    blocks = [*read_blocks(source, rate)]
+    return Waveform(blocks[0] if len(blocks) == 1 else np.concatenate(blocks))
+
+
+def read_blocks(source: Source, rate: int | None = None) -> Iterator[Samples]:
+    """Yield the samples of `read` in blocks of any length; a file is decoded as they are taken.
+
+    Raises:
+        UserError: as in `read`; damage is found when its block is decoded, a shorter recording
+            than its header states after the last block.
+    """
     if isinstance(source, np.ndarray):
-        return _finish(_from_array(source), _array_rate(rate), "the array")
+        return _finished([_from_array(source)], _array_rate(rate), "the array")
     if rate is not None:
         raise UserError(
             f"rate {rate} given for a file: only arrays need a rate, files state theirs"
@@ -114,17 +124,18 @@ def _is_audio_name(file: Path, folder: Path) -> bool:
     return file.suffix.lower() in AUDIO_ENDINGS and not hidden and file.is_file()
 
 
-def _read_path(path: str) -> Waveform:
+def _read_path(path: str) -> Iterator[Samples]:
     if not path:
         raise UserError("empty file name: wanted the path of a recording")
     try:
         # Opened by Python first: libsndfile reports every error as "System error".
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return _read_bytes(_drain(file, path), path)  # a pipe or a device
+                yield from _read_bytes(_drain(file, path), path)  # a pipe or a device
+                return
             if os.fstat(file.fileno()).st_size == 0:
                 raise UserError(f"{path}: the file is empty")
-            return _decode(path, file, path)
+            yield from _decode(path, file, path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -137,7 +148,7 @@ def _read_path(path: str) -> Waveform:
         raise UserError(f"{path!r}: not a file name ({error})") from None
 
 
-def _read_bytes(content: bytes, name: str) -> Waveform:
+def _read_bytes(content: bytes, name: str) -> Iterator[Samples]:
     if not content:
         raise UserError(f"{name}: empty, wanted a recording")
     return _decode(None, io.BytesIO(content), name)
@@ -155,21 +166,18 @@ def _drain(stream: Any, name: str) -> bytes:
     return bytes(content)
 
 
-def _decode(path: str | None, file: BinaryIO, name: str) -> Waveform:
+def _decode(path: str | None, file: BinaryIO, name: str) -> Iterator[Samples]:
     """Decode an open, seekable file; path: None if it is not on disk."""
     try:
         sound = soundfile.SoundFile(path if path is not None else file)
     except (soundfile.LibsndfileError, TypeError):
         # TypeError: soundfile expects a .raw file to be samples without a header.
-        return _finish(_with_ffmpeg(path, file, name), SAMPLE_RATE, name)
+        yield from _finished(_with_ffmpeg(path, file, name), SAMPLE_RATE, name)
+        return
     with sound:
         _check_header(sound, name)
         _check_complete(sound, file, name)
-        samples = np.concatenate([np.empty(0, np.float32), *_blocks(sound, name)])
-        known = sound.frames < 2**62  # a streamed FLAC does not state its length
-        if known and len(samples) < sound.frames - _SHORTFALL * sound.samplerate:
-            _ends_early(name, len(samples) / sound.samplerate, sound.frames / sound.samplerate)
-        return _finish(samples, sound.samplerate, name)
+        yield from _finished(_blocks(sound, name), sound.samplerate, name)
 
 
 def _check_header(sound: soundfile.SoundFile, name: str) -> None:
@@ -236,18 +244,19 @@ def _blocks(sound: soundfile.SoundFile, name: str) -> Iterator[Samples]:
                 f"{done / sound.samplerate:.0f} s ({_reason(error)}): get a whole copy"
             ) from None
         if len(block) == 0:
-            return
+            break
         done += len(block)
-        if done > _LONGEST * sound.samplerate:
-            raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
         yield block[:, 0] if sound.channels == 1 else block.mean(axis=1)
+    is_known = sound.frames < 2**62  # a streamed FLAC does not state its length
+    if is_known and done < sound.frames - _SHORTFALL * sound.samplerate:
+        _ends_early(name, done / sound.samplerate, sound.frames / sound.samplerate)
 
 
 def _reason(error: Exception) -> str:
     return str(getattr(error, "error_string", "") or "no reason given").strip().rstrip(".")
 
 
-def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Samples:
+def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Iterator[Samples]:
     """Decode by ffmpeg what libsndfile cannot, as 16 kHz mono."""
     file.seek(0)
     if _is_text(file.read(512)):
@@ -259,28 +268,37 @@ def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Samples:
             "which is not installed"
         )
     if path is not None:
-        return _run_ffmpeg(program, path, name)
+        yield from _run_ffmpeg(program, path, name)
+        return
     # By a file, not a pipe: mp4 often has its index at the end.
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "audio")
         file.seek(0)
         with copy.open("wb") as target:
             shutil.copyfileobj(file, target)
-        return _run_ffmpeg(program, str(copy), name)
+        yield from _run_ffmpeg(program, str(copy), name)
 
 
-def _run_ffmpeg(program: str, path: str, name: str) -> Samples:
+def _run_ffmpeg(program: str, path: str, name: str) -> Iterator[Samples]:
     command = [program, "-nostdin", "-v", "error", "-xerror"]  # stop at the first error
     command += ["-protocol_whitelist", "file,pipe", "-i", f"file:{path}"]
     command += ["-map", "0:a:0", "-t", str(_LONGEST)]
     command += ["-ac", "1", "-ar", str(SAMPLE_RATE), "-f", "f32le", "-"]
-    done = subprocess.run(command, capture_output=True, check=False)
+    with tempfile.TemporaryFile() as errors:  # no pipe, which could fill up and block ffmpeg
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process:
+            assert process.stdout is not None
+            try:
+                while content := process.stdout.read(4 * _BLOCK):
+                    yield np.frombuffer(content[: len(content) // 4 * 4], "<f4").astype(np.float32)
+            finally:
+                process.stdout.close()  # ends ffmpeg if the reader has stopped early
+        errors.seek(0)
+        report = errors.read()
     # For a truncated webm or mka ffmpeg prints an error but exits with 0.
-    if done.returncode != 0 or b"ended prematurely" in done.stderr:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+    if process.returncode != 0 or b"ended prematurely" in report:
+        lines = report.decode(errors="replace").strip().splitlines() or ["no reason given"]
         reason = re.sub(r"^(\[[^]]*\] *)+", "", lines[0])  # without its "[mov,mp4 @ 0x55d1…]"
         raise UserError(f"{name}: no whole {_FORMATS} file, and ffmpeg reports: {reason}")
-    return np.frombuffer(done.stdout, "<f4").astype(np.float32)
 
 
 def _is_text(start: bytes) -> bool:
@@ -318,27 +336,48 @@ def _from_array(array: NDArray[Any]) -> Samples:
         return np.ascontiguousarray(samples, dtype=np.float32)
 
 
-def _finish(samples: Samples, rate: int, name: str) -> Waveform:
-    """Check decoded samples and resample them to 16 kHz."""
-    if len(samples) == 0:
-        raise UserError(f"{name}: no samples, the recording is empty")
+def _finished(blocks: Iterable[Samples], rate: int, name: str) -> Iterator[Samples]:
+    """Check decoded blocks and resample them to 16 kHz."""
     if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
         raise UserError(
             f"{name}: a rate of {rate} Hz, wanted {_LOWEST_RATE:,} to {_HIGHEST_RATE:,}"
         )
-    if len(samples) > _LONGEST * rate:
-        raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
-    # In this form the condition also fails for NaN.
-    if not (samples.min() >= -_LOUDEST and samples.max() <= _LOUDEST):
-        raise UserError(f"{name}: damaged, contains samples that are not finite or out of range")
-    if rate != SAMPLE_RATE:
-        samples = _resampled(samples, rate)
-    return Waveform(samples)
+    checked = _checked(blocks, rate, name)
+    return checked if rate == SAMPLE_RATE else _resampled(checked, rate)
 
 
-def _resampled(samples: Samples, rate: int) -> Samples:
+def _checked(blocks: Iterable[Samples], rate: int, name: str) -> Iterator[Samples]:
+    """Yield the blocks that hold samples.
+
+    Raises:
+        UserError: none does, they are longer than a day, or samples are not finite.
+    """
+    done = 0
+    for block in blocks:
+        done += len(block)
+        if done > _LONGEST * rate:
+            raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
+        if not len(block):
+            continue
+        # In this form the condition also fails for NaN.
+        if not (block.min() >= -_LOUDEST and block.max() <= _LOUDEST):
+            raise UserError(
+                f"{name}: damaged, contains samples that are not finite or out of range"
+            )
+        yield block
+    if not done:
+        raise UserError(f"{name}: no samples, the recording is empty")
+
+
+def _resampled(blocks: Iterable[Samples], rate: int) -> Iterator[Samples]:
     """Resample to 16 kHz; the length is rounded up, if necessary with a zero at the end."""
-    resampled = np.zeros(math.ceil(len(samples) * (SAMPLE_RATE / rate)), np.float32)
-    found = soxr.resample(samples, rate, SAMPLE_RATE, "HQ")[: len(resampled)]
-    resampled[: len(found)] = found
-    return resampled
+    stream = soxr.ResampleStream(rate, SAMPLE_RATE, 1, "float32", "HQ")
+    taken = given = 0
+    for block in blocks:
+        taken += len(block)
+        found = stream.resample_chunk(block)
+        given += len(found)
+        yield found
+    wanted = math.ceil(taken * (SAMPLE_RATE / rate)) - given
+    rest = stream.resample_chunk(np.zeros(0, np.float32), last=True)[:wanted]
+    yield np.pad(rest, (0, wanted - len(rest)))

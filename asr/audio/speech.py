@@ -1,4 +1,4 @@
-"""Speech detection by energy: masks of speech, segments of long audio, and steady noise.
+"""Speech detection by energy: masks of speech, and steady noise.
 
 Frames are those of `features.LogMel`: 25 ms long, one every 10 ms, none padded. Thresholds are
 levels in dB relative to full scale, each with the data of its choice. They prefer false alarms to
@@ -6,7 +6,6 @@ misses: a missed word is lost, an undetected pause only costs time.
 """
 
 import math
-from itertools import pairwise
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from asr.audio.mel import HOP_MS, WINDOW_MS
 from asr.audio.read import SAMPLE_RATE
-from asr.errors import UserError
 
 _WINDOW = SAMPLE_RATE * WINDOW_MS // 1000  # 400 samples
 _HOP = SAMPLE_RATE * HOP_MS // 1000  # 160 samples
@@ -28,8 +26,8 @@ _FAINTEST_DB = -60.0
 _SUSTAINED = 10  # frames that a level must last, so that clicks do not count
 _MARGIN = 10  # frames kept on both sides of speech, for soft beginnings and ends
 
-_SHORTEST = 1.0  # s; smallest limit of a segment
-_PAUSE = 30  # frames over which the level at a cut is averaged
+_ABOVE_BACKGROUND_DB = 6.0
+_NEAR_DB = 10.0
 
 _STRETCH = SAMPLE_RATE // 10  # samples per level when testing for steady noise; under a syllable
 _LEAST_STRETCHES = 8  # a shorter sound may be a single vowel
@@ -65,38 +63,18 @@ def has_speech(mask: Mask) -> bool:
     return bool(mask.any())
 
 
-def segments(samples: Samples, longest: float = 20.0) -> list[tuple[float, float]]:
-    """Cut long audio into segments at its quietest places.
+def above_background(samples: Samples) -> Mask:
+    """Return which frames are louder than the background, (F,) bool; see `speech_mask`.
 
-    Each cut is at the lowest mean level over 300 ms in the second half of the longest possible
-    segment; near the end, anywhere that leaves one last segment. Time and memory are linear.
-
-    Args:
-        samples: (S,) at 16 kHz.
-        longest: seconds, at least 1.
-
-    Returns:
-        (start, end) in seconds, in order, contiguous from 0 to the end, none longer than `longest`;
-        empty if there are no samples.
-
-    Raises:
-        UserError: `longest` is below a second or not a number.
+    The background is the level that a tenth of the frames do not reach: `samples` need pauses. A
+    frame counts if it is 6 dB above that, or within 10 dB of the loudest level that lasts 100 ms.
     """
-    if not longest >= _SHORTEST:
-        raise UserError(f"segments of at most {longest} s: wanted {_SHORTEST:g} s or more")
-    size = len(samples)
-    if size <= longest * SAMPLE_RATE:
-        return [(0.0, size / SAMPLE_RATE)] if size else []
-    limit = int(longest * SAMPLE_RATE)
-    pauses = np.convolve(_levels(samples), np.full(_PAUSE, 1 / _PAUSE), "same")
-    cuts = [0]
-    while (rest := size - cuts[-1]) > limit:
-        # No segment is shorter than a quarter of the limit: words need context.
-        earliest = max(min(rest - limit, limit // 2), limit // 4)
-        latest = min(limit, rest - limit // 4)
-        cuts.append(_quietest(pauses, cuts[-1] + earliest, cuts[-1] + latest))
-    cuts.append(size)
-    return [(start / SAMPLE_RATE, end / SAMPLE_RATE) for start, end in pairwise(cuts)]
+    levels = _levels(samples)
+    loud = _loud_frames(samples)
+    if not loud.any():
+        return loud
+    background = np.percentile(levels, 10) + _ABOVE_BACKGROUND_DB
+    return np.asarray(loud & (levels > min(background, levels[loud].max() - _NEAR_DB)))
 
 
 def looks_like_steady_noise(samples: Samples) -> bool:
@@ -154,11 +132,3 @@ def _loud_frames(samples: Samples) -> Mask:
     width = min(_SUSTAINED, len(levels))
     loud = np.convolve(levels, np.full(width, 1 / width), "valid").max()
     return np.asarray((levels > loud - _DEPTH_DB) & (loud >= _FAINTEST_DB))
-
-
-def _quietest(pauses: NDArray[np.float64], earliest: int, latest: int) -> int:
-    """Return the middle of the frame with the lowest level around it, between two samples."""
-    first = -(-(earliest - _WINDOW // 2) // _HOP)
-    last = (latest - _WINDOW // 2) // _HOP
-    frame = first + int(np.argmin(pauses[first : last + 1]))
-    return frame * _HOP + _WINDOW // 2

@@ -7,23 +7,30 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+import numpy as np
 
 from asr.audio.read import find_audio
 from asr.commands.options import Decoding
 from asr.commands.output import (
     FORMATS,
     OF_ONE_RECORDING,
+    STREAMED,
     format_of,
+    parts,
     render,
     replacing,
 )
-from asr.errors import UserError, complain
+from asr.errors import UserError, complain, warn
 
 if TYPE_CHECKING:
-    from asr.inference.recognizer import Recognizer
-    from asr.results import Transcript
+    from tqdm import tqdm
+
+    from asr.inference.recognizer import Failure, Finished, Recognizer
+    from asr.results import Segment, Transcript
 
 STDIN = "-"
 
@@ -66,7 +73,12 @@ def run(
         recognizer = recognizer.configured(batch_seconds=batch_seconds)
         if plain:
             recognizer = recognizer.plain()
-        written = _write(_transcripts(recognizer, found), kind, file)
+        with _progress(found) as bar:
+            results = _results(recognizer, found, bar)
+            if len(found) == 1 and kind in STREAMED:
+                written = _write_as_it_comes(results, recognizer, kind, found[0], file)
+            else:
+                written = _write(_transcripts(results, recognizer, found), kind, file)
         if output is not None and not written:
             raise UserError(f"nothing could be transcribed; {output} is not written")
     return 2 if missing or written < len(found) else 0
@@ -87,23 +99,94 @@ def _expand(paths: Sequence[str]) -> tuple[list[Path], int]:
     return found, missing
 
 
-def _transcripts(recognizer: Recognizer, paths: Sequence[Path]) -> Iterator[Transcript]:
-    """Yield transcripts in order; print failures on stderr, and a progress bar on a terminal."""
+def _progress(paths: Sequence[Path]) -> tqdm[NoReturn]:
+    """Return a progress bar in seconds of audio, which is shown on a terminal only."""
     from tqdm import tqdm
-
-    from asr.inference.recognizer import Failure
 
     is_shown = sys.stderr.isatty()
     total = sum(map(_seconds, paths)) if is_shown else None
+    return tqdm(total=total, unit="s", unit_scale=True, disable=not is_shown)
+
+
+def _results(
+    recognizer: Recognizer, paths: Sequence[Path], bar: tqdm[NoReturn]
+) -> Iterator[Segment | Finished | Failure]:
+    """Yield the results of `segments_of_each`, without attention weights, which no format holds."""
+    from asr.results import Segment
+
+    nothing = np.zeros((0, 0), np.float32)
     sources = (sys.stdin.buffer if str(path) == STDIN else path for path in paths)
-    with tqdm(total=total, unit="s", unit_scale=True, disable=not is_shown) as bar:
-        results = recognizer.transcribe_each(sources, on_progress=bar.update)
-        for path, result in zip(paths, results, strict=True):
-            bar.clear()
-            if isinstance(result, Failure):
-                complain(result.error)
-            else:
-                yield replace(result, path=str(path))
+    for result in recognizer.segments_of_each(sources, on_progress=bar.update):
+        bar.clear()
+        if isinstance(result, Segment):
+            yield replace(result, weights=nothing, allowed=None)
+        else:
+            yield result
+
+
+def _transcripts(
+    results: Iterable[Segment | Finished | Failure], recognizer: Recognizer, paths: Sequence[Path]
+) -> Iterator[Transcript]:
+    """Yield transcripts in order; print failures and warnings on stderr."""
+    from asr.inference.recognizer import Failure
+    from asr.results import Segment, Transcript
+
+    segments: list[Segment] = []
+    names = iter(paths)
+    for result in results:
+        if isinstance(result, Segment):
+            segments.append(result)
+            continue
+        path = str(next(names))
+        if isinstance(result, Failure):
+            complain(result.error)
+        else:
+            seconds = recognizer.loaded.seconds_per_annotation
+            yield _warned(Transcript(path, segments[-1].end, seconds, tuple(segments)))
+        segments = []
+
+
+def _warned(transcript: Transcript) -> Transcript:
+    """Print a warning on stderr if a recording is probably no English speech."""
+    from asr.inference.plausibility import LEAST_ENGLISH
+
+    english = transcript.english
+    if english is not None and english < LEAST_ENGLISH:
+        warn(f"{transcript.path}: does not look like English speech: {english:.2f}")
+    return transcript
+
+
+def _write_as_it_comes(
+    results: Iterator[Segment | Finished | Failure],
+    recognizer: Recognizer,
+    kind: str,
+    path: Path,
+    file: TextIO,
+) -> int:
+    """Write one recording segment by segment; return 1, or 0 if it failed.
+
+    If it fails, what was written before stays.
+    """
+    from asr.results import Segment
+
+    seen: list[Segment | Finished | Failure] = []
+
+    def segments() -> Iterator[Segment]:
+        for result in chain([first], results):
+            if not isinstance(result, Segment):
+                seen.append(result)
+                continue
+            seen.append(replace(result, words=(), spellings=None))  # the warning needs the rest
+            yield result
+
+    first = next(results)
+    if isinstance(first, Segment):
+        for part in parts(segments(), kind, str(path)):
+            file.write(part)
+            file.flush()
+    else:
+        seen.append(first)
+    return sum(1 for _ in _transcripts(seen, recognizer, [path]))
 
 
 def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:

@@ -15,6 +15,7 @@ from asr.inference.encoding import EncodedPieces, encode, seconds_of_speech
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
+from asr.inference.plausibility import Evidence, Plausibility, is_doubtful
 from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
 from asr.results import Segment, StopReason
@@ -48,13 +49,19 @@ def search_encoded(
     """Decode a batch that is encoded already; noise has no text."""
     hypotheses = _search(loaded, encoded, options)
     noise_threshold = options.noise_threshold if _words(loaded, options) is not None else -np.inf
-    calibration = loaded.calibration_of(options)
-    return [
-        silence(piece)
-        if _is_noise(piece, hypothesis, noise_threshold)
-        else segment(loaded, piece, encoded, row, hypothesis, calibration)
-        for row, (piece, hypothesis) in enumerate(zip(pieces, hypotheses, strict=True))
-    ]
+    is_calibrated = loaded.is_calibrated_for(options)
+    calibration = loaded.calibration if is_calibrated else None
+    plausibility = loaded.plausibility if is_calibrated else None
+    decoded = []
+    for row, (piece, hypothesis) in enumerate(zip(pieces, hypotheses, strict=True)):
+        if _is_noise(piece, hypothesis, noise_threshold):
+            decoded.append(silence(piece))
+            continue
+        found = segment(loaded, piece, encoded, row, hypothesis, calibration)
+        english = _english(plausibility, hypothesis, encoded, row)
+        doubtful = is_doubtful(found.stop_reason, english)
+        decoded.append(replace(found, english=english, low_confidence=doubtful))
+    return decoded
 
 
 def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float = 0.0) -> Segment:
@@ -118,6 +125,15 @@ def _scorers(
 def _words(loaded: LoadedModel, options: DecodingOptions) -> WordModel | None:
     """Return the language model if the search uses one."""
     return loaded.language_model if options.beam > 1 and options.lm_weight else None
+
+
+def _english(
+    plausibility: Plausibility | None, found: Hypothesis, encoded: EncodedPieces, row: int
+) -> float | None:
+    """Return the probability that a text is English speech, if it can be said; see `Segment`."""
+    if plausibility is None or encoded.ctc is None or not found.tokens:
+        return None
+    return plausibility(Evidence.of(found, encoded.ctc[row, : encoded.ctc_lengths[row]]))
 
 
 def _is_noise(piece: Piece, found: Hypothesis, noise_threshold: float) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from asr.errors import UserError
 from asr.inference.confidence import Calibration
 from asr.inference.options import DecodingOptions
+from asr.inference.plausibility import Plausibility
 from asr.lm.lookahead import WordModel
 from asr.model_folder import read_folder
 from asr.models.settings import SpeechSettings
@@ -28,8 +29,8 @@ class LoadedModel:
     engine: computes the model. language_model_file: word n-grams (`asr.lm.word_ngrams`), or None.
     boundaries: the network that refines word times, or None.
     decoding: the model's own defaults of the search. calibration: of word confidence with these
-    defaults, or None. written: folder of the model that writes transcripts with punctuation and
-    case, or None.
+    defaults, or None. plausibility: of segments with these defaults, or None. written: folder of
+    the model that writes transcripts with punctuation and case, or None.
     """
 
     engine: Engine
@@ -40,6 +41,7 @@ class LoadedModel:
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     calibration: Calibration | None = None
     written: Path | None = None
+    plausibility: Plausibility | None = None
 
     @classmethod
     def load(cls, path: Path, device: str = "cpu", runtime: str = "auto") -> LoadedModel:
@@ -68,6 +70,11 @@ class LoadedModel:
             if folder.confidence
             else None,
             written=Path(folder.written) if folder.written else None,
+            plausibility=from_table(
+                Plausibility, folder.plausibility, f"{folder.path}: plausibility"
+            )
+            if folder.plausibility
+            else None,
         )
 
     @cached_property
@@ -95,15 +102,15 @@ class LoadedModel:
         """Seconds of audio for each annotation."""
         return self.engine.seconds_per_annotation
 
-    def calibration_of(self, options: DecodingOptions) -> Calibration | None:
-        """Return the calibration of word confidence if it holds for a search with these options."""
+    def is_calibrated_for(self, options: DecodingOptions) -> bool:
+        """Return whether the calibrations hold for a search with these options."""
         same_search = replace(
             options,
             batch_seconds=self.decoding.batch_seconds,
             segment_seconds=self.decoding.segment_seconds,
             noise_threshold=self.decoding.noise_threshold,
         )
-        return self.calibration if same_search == self.decoding else None
+        return same_search == self.decoding
 
     def windowed(self, back: float, ahead: float) -> LoadedModel:
         """Return a model whose attention is restricted to a window around its last position.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from asr.audio.augment import speed
 from asr.audio.read import SAMPLE_RATE, Waveform
-from asr.audio.speech import has_speech, looks_like_steady_noise, segments, speech_mask
+from asr.audio.speech import has_speech, looks_like_steady_noise, speech_mask
 from asr.corpora.collate import pad_masks, pad_samples
 from asr.runtime.engine import PaddedAudio
 
@@ -39,15 +39,6 @@ class Piece(NamedTuple):
 def whole(waveform: Waveform) -> Piece:
     """Make one piece of a recording."""
     return Piece(0.0, waveform.samples, speech_mask(waveform.samples))
-
-
-def cut(waveform: Waveform, longest: float) -> list[Piece]:
-    """Cut a recording at its quietest places into pieces of at most `longest` seconds."""
-    pieces = []
-    for start, end in segments(waveform.samples, longest):
-        samples = waveform.samples[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)]
-        pieces.append(Piece(start, samples, speech_mask(samples)))
-    return pieces
 
 
 def slowed(piece: Piece, pace: float) -> Piece:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
-from asr.audio.read import Waveform, read
+from asr.audio.read import Waveform, read, read_blocks
 from asr.audio.speech import has_speech
 from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
 from asr.inference import reader
+from asr.inference.cutting import detector, pieces
 from asr.inference.decoding import decode, force
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
-from asr.inference.pieces import Piece, cut, whole
+from asr.inference.pieces import Piece, whole
 from asr.model_folder import PRETRAINED
 from asr.results import Reading, Segment, Transcript
 from asr.text.normalize import normalize
@@ -30,7 +33,7 @@ SHORTEST = 0.1  # seconds; less holds no word
 LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is not cut
 LONGEST_READ = 300.0  # seconds that are compared with a page; memory grows with both
 LONGEST_PAGE = 2000  # words
-WINDOW = 4  # batches whose recordings are read, and sorted by length, before any is decoded
+WINDOW = 4  # batches of pieces that are read, and sorted by length, before any is decoded
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
 Progress: TypeAlias = Callable[[float], object]  # seconds of audio done since the last call
@@ -43,9 +46,10 @@ class Failure(NamedTuple):
     error: UserError
 
 
-class _Recording(NamedTuple):
+class Finished(NamedTuple):
+    """A recording of which all segments have been found; path: None if it is no file."""
+
     path: str | None
-    pieces: list[Piece]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,21 +192,45 @@ class Recognizer:
 
         Recordings are read as they are needed, some minutes of audio ahead.
         """
-        window: list[_Recording | Failure] = []
+        segments: list[Segment] = []
+        for found in self.segments_of_each(sources, rate=rate, on_progress=on_progress):
+            if isinstance(found, Segment):
+                segments.append(found)
+                continue
+            if isinstance(found, Failure):
+                yield found
+            else:
+                seconds = self.loaded.seconds_per_annotation
+                yield Transcript(found.path, segments[-1].end, seconds, tuple(segments))
+            segments = []
+
+    def segments_of_each(
+        self,
+        sources: Iterable[Source],
+        *,
+        rate: int | None = None,
+        on_progress: Progress | None = None,
+    ) -> Iterator[Segment | Finished | Failure]:
+        """Yield the segments of each recording in order, then that it is finished or failed.
+
+        Some minutes of audio are held in memory, whatever the length of the recordings.
+        """
+        return self._spelt(self._bare_segments(sources, rate, on_progress))
+
+    def _bare_segments(
+        self, sources: Iterable[Source], rate: int | None, on_progress: Progress | None
+    ) -> Iterator[Segment | Finished | Failure]:
+        """Yield the results of `segments_of_each` with bare words."""
+        window: list[Piece | Finished | Failure] = []
         seconds = 0.0
         for source in sources:
-            path = _path(source)
-            try:
-                waveform = _read(source, rate)
-            except UserError as error:
-                window.append(Failure(path, error))
-                continue
-            window.append(_Recording(path, cut(waveform, self.decoding.segment_seconds)))
-            seconds += waveform.duration
-            if seconds >= WINDOW * self.decoding.batch_seconds:
-                yield from self._transcribe_window(window, on_progress)
-                window, seconds = [], 0.0
-        yield from self._transcribe_window(window, on_progress)
+            for found in self._pieces(source, rate):
+                window.append(found)
+                seconds += found.duration if isinstance(found, Piece) else 0.0
+                if seconds >= WINDOW * self.decoding.batch_seconds:
+                    yield from self._decoded(window, on_progress)
+                    window, seconds = [], 0.0
+        yield from self._decoded(window, on_progress)
 
     def align(
         self, source: Source, text: str | None = None, *, rate: int | None = None
@@ -252,45 +280,60 @@ class Recognizer:
                 f"{_name(source)}: {waveform.duration:.0f} s; at most {LONGEST_READ:.0f} s are "
                 "compared with a page: cut both"
             )
-        pieces = cut(waveform, self.decoding.segment_seconds)
-        if not any(has_speech(piece.speech) for piece in pieces):
+        found = [*pieces([waveform.samples], detector(self.loaded), self.decoding.segment_seconds)]
+        if not any(has_speech(piece.speech) for piece in found):
             raise UserError(f"{_name(source)}: no speech in it to compare with a page")
-        reading = reader.read(self.loaded, pieces, words, self.decoding)
+        reading = reader.read(self.loaded, found, words, self.decoding)
         return replace(reading, path=_path(source))
 
-    def _transcribe_window(
-        self, window: Sequence[_Recording | Failure], on_progress: Progress | None
-    ) -> Iterator[Transcript | Failure]:
-        """Decode the pieces of several recordings in batches of like length."""
-        recordings = [each for each in window if isinstance(each, _Recording)]
-        pieces = [piece for recording in recordings for piece in recording.pieces]
+    def _pieces(self, source: Source, rate: int | None) -> Iterator[Piece | Finished | Failure]:
+        """Yield the pieces of a recording, then that it is finished, or why it failed."""
+        try:
+            blocks = _blocks(source, rate)
+            for piece in pieces(blocks, detector(self.loaded), self.decoding.segment_seconds):
+                _require_length(piece.start + piece.duration, source)
+                yield piece
+        except UserError as error:
+            yield Failure(_path(source), error)
+        else:
+            yield Finished(_path(source))
+
+    def _decoded(
+        self, window: Sequence[Piece | Finished | Failure], on_progress: Progress | None
+    ) -> Iterator[Segment | Finished | Failure]:
+        """Decode pieces in batches of similar length; the order is kept."""
+        given = [each for each in window if isinstance(each, Piece)]
         found: dict[int, Segment] = {}
-        durations = [piece.duration for piece in pieces]
+        durations = [piece.duration for piece in given]
         for batch in batch_by_length(durations, self.decoding.batch_seconds):
-            decoded = decode(self.loaded, [pieces[index] for index in batch], self.decoding)
+            decoded = decode(self.loaded, [given[index] for index in batch], self.decoding)
             found.update(zip(batch, decoded, strict=True))
             if on_progress is not None:
-                on_progress(sum(pieces[index].duration for index in batch))
-        start = 0
+                on_progress(sum(durations[index] for index in batch))
+        in_order = (found[index] for index in range(len(given)))
         for each in window:
-            if isinstance(each, Failure):
-                yield each
-                continue
-            stop = start + len(each.pieces)
-            segments = tuple(found[index] for index in range(start, stop))
-            transcript = Transcript(
-                each.path, segments[-1].end, self.loaded.seconds_per_annotation, segments
-            )
-            yield self._written(transcript)
-            start = stop
+            yield next(in_order) if isinstance(each, Piece) else each
 
-    def _written(self, transcript: Transcript) -> Transcript:
-        """Add how the words are written, if the model can: its segments are read as one text."""
+    def _spelt(
+        self, results: Iterable[Segment | Finished | Failure]
+    ) -> Iterator[Segment | Finished | Failure]:
+        """Add how the words are written, if the model can; segments wait for those after them."""
         punctuator = self.loaded.punctuator
         if punctuator is None:
-            return transcript
-        spellings = punctuator([word.text for word in transcript.words])
-        return replace(transcript, spellings=tuple(spellings))
+            yield from results
+            return
+        waiting: deque[Segment] = deque()
+        text = punctuator.begin()
+        for each in results:
+            if isinstance(each, Segment):
+                waiting.append(each)
+                known = text.add([word.text for word in each.words])
+            else:
+                known, text = text.finish(), punctuator.begin()
+            for spellings in known:
+                yield replace(waiting.popleft(), spellings=tuple(spellings))
+            if not isinstance(each, Segment):
+                yield each
 
     def _tokens(self, text: str) -> list[int]:
         """Ids of a text as the model would write it."""
@@ -313,14 +356,22 @@ def load(
     return Recognizer.load(path, device, runtime)
 
 
+def _blocks(source: Source, rate: int | None) -> Iterable[NDArray[np.float32]]:
+    return [source.samples] if isinstance(source, Waveform) else read_blocks(source, rate)
+
+
 def _read(source: Source, rate: int | None) -> Waveform:
     waveform = source if isinstance(source, Waveform) else read(source, rate)
-    if waveform.duration < SHORTEST:
+    _require_length(waveform.duration, source)
+    return waveform
+
+
+def _require_length(seconds: float, source: Source) -> None:
+    if seconds < SHORTEST:
         raise UserError(
-            f"{_name(source)}: {waveform.duration:.3f} s of audio is too short to transcribe; at "
+            f"{_name(source)}: {seconds:.3f} s of audio is too short to transcribe; at "
             f"least {SHORTEST:g} s is needed"
         )
-    return waveform
 
 
 def _path(source: Source) -> str | None:

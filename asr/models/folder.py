@@ -53,12 +53,13 @@ def save_folder(
     language_model: str = "",
     confidence: dict[str, float] | None = None,
     written: str = "",
+    plausibility: dict[str, float] | None = None,
 ) -> None:
     """Write a model folder.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
     bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model,
-    confidence, written: see `ModelFolder`.
+    confidence, written, plausibility: see `ModelFolder`.
 
     Raises:
         UserError: another number of bits.
@@ -76,6 +77,8 @@ def save_folder(
         config["confidence"] = confidence
     if written:
         config["written"] = written
+    if plausibility:
+        config["plausibility"] = plausibility
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     for name, content in vocabularies.items():
         (path / f"{name}.json").write_text(content, "utf-8")
@@ -115,6 +118,7 @@ def copy_folder(
         folder.language_model if language_model is None else language_model,
         folder.confidence,
         folder.written if written is None else written,
+        folder.plausibility,
     )
     copy_companions(source, target)
 

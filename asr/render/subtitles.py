@@ -75,42 +75,59 @@ def cues(
     contains the line breaks. A single word may exceed either limit. The time of a segment of
     several words is divided among them in proportion to their number of characters.
     """
-    gathered: list[list[Span]] = []
+    return [*each_cue(spans, width, lines, longest, pause)]
+
+
+def each_cue(
+    spans: Iterable[Span],
+    width: int = WIDTH,
+    lines: int = LINES,
+    longest: float = LONGEST,
+    pause: float = PAUSE,
+) -> Iterator[Span]:
+    """Yield each cue of `cues` as soon as the word after it is known."""
+    last: list[Span] = []
     for word in _words(spans):
-        if gathered:
-            last = gathered[-1]
-            before = " ".join(one.text for one in last)
-            text = f"{before} {word.text}"
-            if (
-                not (len(before) > width and before.endswith(_ENDS))
-                and word.start - last[-1].end < pause
-                and word.end - last[0].start <= longest
-                and len(_wrap(text, width)) <= lines
-                and max(map(len, _wrap(text, width))) <= width
-            ):
-                last.append(word)
-                continue
-        gathered.append([word])
-    return [_cue(words, width) for words in gathered]
+        before = " ".join(one.text for one in last)
+        wrapped = _wrap(f"{before} {word.text}".strip(), width)
+        if last and not (
+            not (len(before) > width and before.endswith(_ENDS))
+            and word.start - last[-1].end < pause
+            and word.end - last[0].start <= longest
+            and len(wrapped) <= lines
+            and max(map(len, wrapped)) <= width
+        ):
+            yield _cue(last, width)
+            last = []
+        last.append(word)
+    if last:
+        yield _cue(last, width)
 
 
 def to_srt(spans: Iterable[Span]) -> str:
     """Return spans as SubRip, one cue each (see `cues`); times are rounded to milliseconds."""
-    blocks = [
-        f"{number}\n{_stamp(span.start, ',')} --> {_stamp(span.end, ',')}\n{_block(span.text)}\n"
-        for number, span in enumerate(spans, 1)
-    ]
-    return "\n".join(blocks)
+    return "".join(srt_parts(spans))
+
+
+def srt_parts(spans: Iterable[Span]) -> Iterator[str]:
+    """Yield the text of `to_srt`, span by span."""
+    for number, span in enumerate(spans, 1):
+        times = f"{_stamp(span.start, ',')} --> {_stamp(span.end, ',')}"
+        empty_line = "\n" if number > 1 else ""
+        yield f"{empty_line}{number}\n{times}\n{_block(span.text)}\n"
 
 
 def to_vtt(spans: Iterable[Span]) -> str:
     """Return spans as WebVTT, one cue each (see `cues`); ``& < >`` are escaped."""
-    blocks = [
-        f"{_stamp(span.start, '.')} --> {_stamp(span.end, '.')}\n"
-        f"{html.escape(_block(span.text), quote=False)}\n"
-        for span in spans
-    ]
-    return "\n".join(["WEBVTT\n", *blocks])
+    return "".join(vtt_parts(spans))
+
+
+def vtt_parts(spans: Iterable[Span]) -> Iterator[str]:
+    """Yield the text of `to_vtt`, span by span."""
+    yield "WEBVTT\n"
+    for span in spans:
+        text = html.escape(_block(span.text), quote=False)
+        yield f"\n{_stamp(span.start, '.')} --> {_stamp(span.end, '.')}\n{text}\n"
 
 
 def to_json_line(path: str, text: str, words: Iterable[Span]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +17,7 @@ from asr.models.settings import PunctuationSettings
 from asr.runtime.numpy_runtime.layers import Array, BiLSTM, Linear, Weights, reversal
 from asr.tables import from_table
 from asr.text.hashed import WHOLE, rows_of
-from asr.text.written import Case, Mark, spell
+from asr.text.written import Case, Mark, ends_sentence, spell
 
 WINDOW = 200  # words that are read at once; training saw up to 300
 CONTEXT = 40  # words on either side of a window that are read with it
@@ -91,22 +93,63 @@ class Punctuator(NamedTuple):
             raise UserError(f"{read.path / WEIGHTS}: {error}") from error
 
     def __call__(self, words: Sequence[str]) -> list[str]:
-        """Return each word of a transcript as it is written, with the mark after it.
+        """Return each word of a recording as it is written, with the mark after it."""
+        text = self.begin()
+        return [word for part in (*text.add(words), *text.finish()) for word in part]
 
-        words: of a whole recording, in order. Longer ones are read in windows, each with some words
-        of its neighbours.
-        """
-        parts = [
-            self._window(words, start, min(start + WINDOW, len(words)))
-            for start in range(0, len(words), WINDOW)
-        ]
-        if not parts:
+    def begin(self) -> PunctuatedText:
+        """Begin the text of a recording."""
+        return PunctuatedText(self.network)
+
+
+class PunctuatedText:
+    """A text that is written part by part (segment by segment), as its words come.
+
+    Words are read in windows, each with some words of its neighbours, so that a part waits for the
+    `CONTEXT` words after it.
+    """
+
+    def __init__(self, network: PunctuationNetwork) -> None:
+        self._network = network
+        self._words: list[str] = []  # those that are not written yet, and `_before` words before
+        self._before = 0
+        self._sizes: deque[int] = deque()  # words of each part that is not written yet
+        self._begins = True  # whether the next word begins a sentence
+
+    def add(self, words: Sequence[str]) -> list[list[str]]:
+        """Add a part; return the parts that can now be written, in order, earlier ones first."""
+        self._words += words
+        self._sizes.append(len(words))
+        if len(self._words) - self._before < WINDOW + CONTEXT:
             return []
-        marks, cases = np.concatenate(parts, axis=1).tolist()
-        return spell(words, marks, cases)
+        return self._written(len(self._words) - CONTEXT)
 
-    def _window(self, words: Sequence[str], start: int, stop: int) -> NDArray[np.int64]:
+    def finish(self) -> list[list[str]]:
+        """Return all other parts."""
+        return self._written(len(self._words))
+
+    def _written(self, end: int) -> list[list[str]]:
+        """Write the parts that lie before `end`."""
+        start, stop = self._before, self._before
+        stops = []
+        while self._sizes and stop + self._sizes[0] <= end:
+            stop += self._sizes.popleft()
+            stops.append(stop)
+        windows = [
+            self._classes(first, min(first + WINDOW, stop)) for first in range(start, stop, WINDOW)
+        ]
+        if not windows:
+            return [[] for _ in stops]
+        marks, cases = np.concatenate(windows, axis=1).tolist()
+        spelt = spell(self._words[start:stop], marks, cases, self._begins)
+        self._begins = ends_sentence(marks[-1])
+        done = max(0, stop - CONTEXT)
+        del self._words[:done]
+        self._before = stop - done
+        return [spelt[a - start : b - start] for a, b in pairwise([start, *stops])]
+
+    def _classes(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the classes (2, stop − start) of the words of a window."""
         first = max(0, start - CONTEXT)
-        found = self.network.classes(words[first : stop + CONTEXT])
+        found = self._network.classes(self._words[first : stop + CONTEXT])
         return found[:, start - first : stop - first]

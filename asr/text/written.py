@@ -78,18 +78,24 @@ def read_written(text: str) -> list[Written]:
     return found
 
 
-def spell(words: Sequence[str], marks: Sequence[int], cases: Sequence[int]) -> list[str]:
+def spell(
+    words: Sequence[str], marks: Sequence[int], cases: Sequence[int], begins: bool = True
+) -> list[str]:
     """Return each word as it is written, with its mark.
 
-    words: bare. The first word, and each one after a full stop or a question mark, begins with a
-    capital whatever its case; so does the pronoun "I".
+    words: bare. A word after a full stop or a question mark, and the first one if it `begins` a
+    sentence, begins with a capital whatever its case; so does the pronoun "I".
     """
     spelt: list[str] = []
-    begins = True
     for word, mark, case in zip(words, marks, cases, strict=True):
         spelt.append(_cased(word, Case(case), begins) + SIGNS[mark])
-        begins = mark in _ENDS
+        begins = ends_sentence(mark)
     return spelt
+
+
+def ends_sentence(mark: int) -> bool:
+    """Return whether a word with this mark is the last one of a sentence."""
+    return mark in _ENDS
 
 
 def begins_sentence(words: Sequence[Written]) -> list[bool]:

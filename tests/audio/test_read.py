@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import soxr
 
-from asr.audio.read import SAMPLE_RATE, Waveform, find_audio, read
+from asr.audio.read import SAMPLE_RATE, Waveform, find_audio, read, read_blocks
 from asr.errors import UserError
 
 FORMATS = {
@@ -309,3 +310,29 @@ def test_folders_are_searched_and_files_kept(tmp_path):
     assert find_audio(["-", "none.xyz", tmp_path]) == [Path("-"), Path("none.xyz"), *inside]
     with pytest.raises(UserError, match="no audio file"):
         find_audio([tmp_path / "folder.wav"])
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 44_100])
+def test_blocks_are_the_recording_and_come_before_its_end(tmp_path, rate, monkeypatch):
+    monkeypatch.setattr("asr.audio.read._BLOCK", 5_000)
+    samples = np.random.default_rng(0).uniform(-0.5, 0.5, 3 * rate).astype("f4")
+    path = tmp_path / "a.wav"
+    soundfile.write(path, samples, rate, subtype="FLOAT")
+    blocks = list(read_blocks(path))
+    assert len(blocks) > 3
+    whole = np.concatenate(blocks)
+    assert np.array_equal(whole, read(path).samples)
+    if rate != 16_000:
+        assert np.array_equal(whole, soxr.resample(samples, rate, 16_000, "HQ"))
+
+
+def test_damage_is_found_when_its_block_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("asr.audio.read._BLOCK", 5_000)
+    samples = np.zeros(20_000, "f4")
+    samples[15_000] = np.nan
+    path = tmp_path / "a.wav"
+    soundfile.write(path, samples, 16_000, subtype="FLOAT")
+    blocks = read_blocks(path)
+    assert [len(next(blocks)) for _ in range(3)] == [5_000] * 3
+    with pytest.raises(UserError, match="not finite"):
+        next(blocks)

@@ -1,18 +1,19 @@
 """Speech detection: masks that follow the level, cuts in pauses, noise and speech separated."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from asr.audio.features import LogMel
 from asr.audio.read import SAMPLE_RATE, read
-from asr.audio.speech import has_speech, looks_like_steady_noise, segments, speech_mask
-from asr.errors import UserError
+from asr.audio.speech import (
+    above_background,
+    has_speech,
+    looks_like_steady_noise,
+    speech_mask,
+)
 
 RECORDINGS = sorted(
     path
@@ -115,39 +116,12 @@ def test_too_little_to_tell_is_not_called_noise():
         assert not looks_like_steady_noise(samples)
 
 
-@given(st.floats(0, 70), st.floats(1, 20))
-@settings(max_examples=40, deadline=None)
-def test_segments_cover_everything_once_and_none_is_too_long(seconds, longest):
-    samples = white(seconds)
-    stretches = segments(samples, longest)
-    if len(samples) == 0:
-        assert stretches == []
-        return
-    assert stretches[0][0] == 0 and stretches[-1][1] == len(samples) / SAMPLE_RATE
-    assert all(end == start for (_, end), (start, _) in pairwise(stretches))
-    for start, end in stretches:
-        assert end - start <= longest + 1e-9
-        assert len(stretches) == 1 or end - start >= longest / 4 - 0.01
-    # Only near the end may segments be shorter than half of the limit.
-    assert all(end - start >= longest / 2 - 0.01 for start, end in stretches[:-2])
-
-
-def test_short_audio_is_one_segment():
-    assert segments(white(20.0)) == [(0.0, 20.0)]
-
-
-def test_cuts_fall_into_pauses():
-    quiet = white(0.5, 1e-3)
-    samples = np.concatenate([white(6), quiet, white(6), quiet, white(7), quiet, white(5)])
-    pauses = [(6.0, 6.5), (12.5, 13.0), (20.0, 20.5)]
-    for longest in (10.0, 14.0):
-        cuts = [end for _, end in segments(samples, longest)][:-1]
-        assert cuts
-        for cut in cuts:
-            assert any(start < cut < end for start, end in pauses)
-
-
-def test_segments_no_longer_than_words_are_refused():
-    for longest in (0.5, 0.0, -3.0, float("nan")):
-        with pytest.raises(UserError, match="1 s or more"):
-            segments(white(2), longest)
+def test_speech_is_above_a_background_that_its_mask_includes():
+    noise = white(3.0, 0.01)
+    samples = noise.copy()
+    samples[16_000:32_000] += white(1.0, 0.1)
+    assert speech_mask(samples).all()  # the noise is within 35 dB of the speech
+    found = above_background(samples)
+    assert found[frame(1.02) : frame(1.98)].all()
+    assert not found[: frame(0.97)].any() and not found[frame(2.03) :].any()
+    assert not above_background(silence(2)).any()

@@ -381,9 +381,9 @@ def test_word_confidence_is_calibrated_for_the_models_own_search(
     assert [each.confidence for each in other.transcribe(speech).words] != [
         each.confidence for each in found.words
     ]
-    assert other.loaded.calibration_of(other.decoding) is None
+    assert not other.loaded.is_calibrated_for(other.decoding)
     same = recognizer.configured(batch_seconds=7.0)
-    assert same.loaded.calibration_of(same.decoding) == recognizer.loaded.calibration
+    assert same.loaded.is_calibrated_for(same.decoding)
     without = Recognizer.load(write_tiny_model(tmp_path / "other"))
     aligned, expected = (each.align(speech, "a cab") for each in (recognizer, without))
     assert aligned.words == expected.words  # a given text: not calibrated

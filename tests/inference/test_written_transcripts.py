@@ -15,7 +15,7 @@ from asr import cli, model_folder
 from asr.audio.read import read
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
-from asr.inference.recognizer import Recognizer
+from asr.inference.recognizer import Finished, Recognizer
 from asr.models.folder import copy_folder
 from asr.results import Segment, StopReason, Transcript, Word
 from asr.runtime.punctuator import Punctuator
@@ -52,7 +52,7 @@ def bare(text: str) -> str:
 def test_times_confidence_and_bare_words_are_those_of_a_plain_recogniser(model, clip):
     recognizer = Recognizer.load(model)
     found, plain = recognizer.transcribe(clip), recognizer.plain().transcribe(clip)
-    assert plain.spellings is None and plain.written == plain.text
+    assert not plain.is_written and plain.written == plain.text
     assert found.words == plain.words and found.characters == plain.characters
     assert found.text == plain.text and found.segments[0].text == plain.segments[0].text
     assert len(found.written_words) == len(found.words) > 0
@@ -61,7 +61,11 @@ def test_times_confidence_and_bare_words_are_those_of_a_plain_recogniser(model, 
     assert found.written != found.text
 
 
-def test_text_and_subtitles_are_written_and_what_tools_read_is_bare(model, clip, capsys):
+def test_text_and_subtitles_are_written_and_what_tools_read_is_bare(
+    model, clip, capsys, monkeypatch
+):
+    # The text of an untrained model may be a loop, which subtitles leave out.
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
     found = Recognizer.load(model).transcribe(clip)
     run = ("transcribe", clip, "-m", model)
     assert output(capsys, *run) == found.written + "\n"
@@ -83,7 +87,9 @@ def test_json_holds_the_bare_text_and_the_written_one(model, clip, capsys):
     (segment,) = record["segments"]
     assert (segment["text"], segment["written"]) == (found.text, found.written)
     assert [each["word"] for each in record["words"]] == [each.text for each in found.words]
-    assert [each["written"] for each in record["words"]] == list(found.spellings)
+    assert [each["written"] for each in record["words"]] == [
+        each.text for each in found.written_words
+    ]
     plain = output(capsys, "transcribe", clip, "-m", model, "-f", "jsonl", "--plain")
     assert '"written"' not in plain
     for each in (record, segment, *record["words"]):
@@ -94,7 +100,7 @@ def test_json_holds_the_bare_text_and_the_written_one(model, clip, capsys):
 def test_several_segments_are_written_as_one_text(model):
     recognizer = Recognizer.load(model)
     names = [["yes", "i", "met"], [], ["mister", "brown", "of", "the"], ["bbc"]]
-    segments = tuple(
+    segments = [
         Segment(
             float(at),
             at + 1.0,
@@ -105,14 +111,17 @@ def test_several_segments_are_written_as_one_text(model):
             StopReason.EOS,
         )
         for at, each in enumerate(names)
-    )
-    found = recognizer._written(Transcript(None, 4.0, 0.08, segments))
-    assert list(found.spellings) == recognizer.loaded.punctuator([w for n in names for w in n])
+    ]
+    *spelt, finished = recognizer._spelt([*segments, Finished(None)])
+    assert finished == Finished(None)
+    found = Transcript(None, 4.0, 0.08, tuple(spelt))
+    spellings = [word.text for word in found.written_words]
+    assert spellings == recognizer.loaded.punctuator([w for n in names for w in n])
     parts = [each["written"] for each in found.record()["segments"]]
     assert [len(each.split()) for each in parts] == [3, 0, 4, 1]
     assert " ".join(filter(None, parts)) == found.written
     alone = [recognizer.loaded.punctuator(each) for each in names]
-    assert [spelling for each in alone for spelling in each] != list(found.spellings)
+    assert [spelling for each in alone for spelling in each] != spellings
 
 
 def test_what_measures_and_aligns_does_without_it(model, clip, capsys, tmp_path, monkeypatch):
@@ -158,6 +167,6 @@ def test_the_name_is_kept_in_copies_and_a_missing_model_is_one_line(model, clip,
 def test_a_recording_from_a_stream_is_written_too(model, clip):
     recognizer = Recognizer.load(model)
     streamed = recognizer.transcribe(io.BytesIO(clip.read_bytes()))
-    assert streamed.spellings == recognizer.transcribe(clip).spellings
-    nothing = replace(streamed, segments=(), spellings=())
+    assert streamed.written == recognizer.transcribe(clip).written
+    nothing = replace(streamed, segments=())
     assert nothing.written == "" and nothing.written_words == ()

@@ -78,6 +78,44 @@ def test_every_word_of_a_long_text_is_written_once_and_in_order(
     assert punctuator([]) == []
 
 
+def test_parts_are_written_as_soon_as_the_words_after_them_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    punctuator = Punctuator.load(write_tiny_punctuator(tmp_path / "one"))
+    parts = [WORDS[:3], [], WORDS[3:4], WORDS[4:9], WORDS[9:]]
+    text = punctuator.begin()
+    assert [each for part in parts for each in text.add(part)] == []  # short: nothing is known yet
+    together = text.finish()
+    assert [word for part in together for word in part] == punctuator(WORDS)
+    monkeypatch.setattr(runtime, "WINDOW", 3)
+    monkeypatch.setattr(runtime, "CONTEXT", 2)
+    text, found, seen = punctuator.begin(), [], []
+    for part in parts:
+        found += text.add(part)
+        seen.append(len(found))
+    assert seen == [0, 0, 0, 3, 4]
+    found += text.finish()
+    assert [len(part) for part in found] == [len(part) for part in parts]
+    bare = [word.rstrip(",.?").lower() for part in found for word in part]
+    assert [{"mr": "mister"}.get(each, each) for each in bare] == WORDS
+
+
+def test_a_part_begins_a_sentence_only_after_its_end(tmp_path: Path, monkeypatch) -> None:
+    punctuator = Punctuator.load(write_tiny_punctuator(tmp_path / "one"))
+    marks = {"met": 2}  # a full stop
+
+    def classes(self, words):
+        return np.array([[marks.get(word, 0) for word in words], [0] * len(words)])
+
+    monkeypatch.setattr(runtime.PunctuationNetwork, "classes", classes)
+    monkeypatch.setattr(runtime, "WINDOW", 1)
+    monkeypatch.setattr(runtime, "CONTEXT", 1)
+    text = punctuator.begin()
+    parts = (["yes"], ["we", "met"], ["brown"], ["left"])
+    found = [each for part in parts for each in text.add(part)]
+    assert [*found, *text.finish()] == [["Yes"], ["we", "met."], ["Brown"], ["left"]]
+
+
 def test_it_may_be_stored_in_8_bits(tmp_path: Path) -> None:
     exact = Punctuator.load(write_tiny_punctuator(tmp_path / "exact")).network
     small = Punctuator.load(write_tiny_punctuator(tmp_path / "small", bits=8)).network

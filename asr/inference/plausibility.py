@@ -1,0 +1,76 @@
+"""Whether a text was spoken: the probability that a segment is English speech."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.results import StopReason
+from asr.scoring.sequences import lcs_ratio
+from asr.search.ctc import ctc_greedy
+from asr.search.hypothesis import Hypothesis
+from asr.tables import Settings, about
+from asr.text.vocabulary import BLANK
+
+LEAST_ENGLISH: Final = 0.5  # below it a recording is warned of, and a segment is marked
+_LOOPS: Final = (StopReason.REPEAT, StopReason.LENGTH)
+
+
+class Evidence(NamedTuple):
+    """What distinguishes a text that was spoken from an invented one.
+
+    log_probability: by the decoder, per token, in nats. score: of the search, per token.
+    agreement: longest common subsequence of the text and the best CTC path, as a share of the
+    longer one. certainty: mean log-probability of the symbols of that path. length: log of the
+    number of tokens.
+    """
+
+    log_probability: float
+    score: float
+    agreement: float
+    certainty: float
+    length: float
+
+    @classmethod
+    def of(cls, found: Hypothesis, ctc: NDArray[np.float32]) -> Evidence:
+        """Return the evidence of a hypothesis; ctc: (T', V) log-probabilities of its audio."""
+        (path,) = ctc_greedy(ctc[None], np.array([len(ctc)]))
+        best = ctc.max(-1)[ctc.argmax(-1) != BLANK]
+        steps = len(found.tokens) + 1
+        return cls(
+            found.log_probability / steps,
+            found.score / steps,
+            lcs_ratio(path, found.tokens),
+            float(best.mean()) if len(best) else 0.0,
+            float(np.log(steps)),
+        )
+
+
+@dataclass(frozen=True)
+class Plausibility(Settings):
+    """A logistic function of the `Evidence` of a segment; fitted by `recipes/guard.py`.
+
+    It gives the probability that the segment is English speech, and holds for the search that it
+    was fitted to.
+    """
+
+    bias: float = field(metadata=about("Constant."))
+    log_probability: float = field(metadata=about("Weight of the decoder's score per token."))
+    score: float = field(metadata=about("Weight of the search's score per token."))
+    agreement: float = field(metadata=about("Weight of the agreement of decoder and CTC."))
+    certainty: float = field(metadata=about("Weight of the certainty of CTC."))
+    length: float = field(metadata=about("Weight of the logarithm of the length."))
+
+    def __call__(self, evidence: Evidence) -> float:
+        """Return the probability that a segment is English speech."""
+        weights = [getattr(self, name) for name in Evidence._fields]
+        total = self.bias + float(np.dot(weights, evidence))
+        return float(1 / (1 + np.exp(-np.clip(total, -30, 30))))
+
+
+def is_doubtful(reason: StopReason, english: float | None) -> bool:
+    """Return whether the text of a segment is likely to be invented."""
+    return reason in _LOOPS or (english is not None and english < LEAST_ENGLISH)

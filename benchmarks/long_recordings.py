@@ -1,0 +1,245 @@
+"""Measure what a long recording loses against its utterances decoded alone.
+
+    python benchmarks/long_recordings.py MANIFEST --ids FILE --noise MANIFEST [--minutes N]
+        [--seeds N ...] [--without PART ...] [--model MODEL] [--beam N] [--keep FOLDER]
+
+Utterances in random order are joined with pauses (0.3 to 1.5 s), gaps without speech (5 to 40 s),
+changes of level (−12 to +6 dB) and noise (28 dB below the speech). `asr transcribe` decodes the
+recording in a process of its own, whose peak memory and CPU time are reported. The same utterances
+are decoded alone twice: as they are in the recording ("alone"), and without noise and changes of
+level ("clean"). --without removes a part; without pauses, utterances follow each other directly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jiwer
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from asr.audio.read import SAMPLE_RATE, read
+from asr.corpora.manifest import Utterance, read_manifest, read_noise, select
+from asr.errors import exit_status
+from asr.inference.recognizer import Recognizer
+from asr.render.tables import text_table
+from asr.results import Span
+
+PARTS = ("pauses", "gaps", "levels", "noise")
+PAUSE = (0.3, 1.5)  # seconds
+GAP = (5.0, 40.0)  # seconds
+GAP_SHARE = 0.12  # of the pauses that are gaps
+LEVEL_DB = (-12.0, 6.0)
+LEVEL_SHARE = 0.3  # of the utterances before which the level changes
+NOISE_DB = -28.0  # of the noise, relative to the speech before its level changes
+MARGIN = 0.3  # seconds at the edges of a gap in which a word still counts as speech
+DRIFT_SHARE = 0.1  # of the words, at the beginning and at the end, whose times are compared
+
+Samples = NDArray[np.float32]
+
+
+class Placed(NamedTuple):
+    """An utterance in a recording; start, end: seconds."""
+
+    start: float
+    end: float
+    text: str
+    clean: Samples
+
+
+class Recording(NamedTuple):
+    """A recording with its utterances, and its gaps (start, end) in seconds."""
+
+    samples: Samples
+    utterances: list[Placed]
+    gaps: list[tuple[float, float]]
+
+
+class Run(NamedTuple):
+    """What a process printed and used: words, peak memory in MB, CPU seconds."""
+
+    words: list[Span]
+    megabytes: float
+    seconds: float
+
+
+def compose(
+    utterances: Sequence[Utterance],
+    noise: Sequence[Utterance],
+    minutes: float,
+    seed: int,
+    without: Sequence[str] = (),
+) -> Recording:
+    """Join utterances in random order to a recording of about `minutes`; see `PARTS`."""
+    random = np.random.default_rng(seed)
+    parts: list[Samples] = []
+    placed: list[Placed] = []
+    gaps: list[tuple[float, float]] = []
+    position, gain = 0, 1.0
+    for index in _order(len(utterances), random):
+        if position >= minutes * 60 * SAMPLE_RATE:
+            break
+        clean = read(utterances[index].audio).samples
+        clean *= 0.05 / max(float(np.sqrt(np.mean(np.square(clean)))), 1e-6)
+        level = random.uniform(*LEVEL_DB)
+        if random.random() < LEVEL_SHARE and "levels" not in without:
+            gain = 10 ** (level / 20)
+        pause, gap, is_gap = random.uniform(*PAUSE), random.uniform(*GAP), random.random()
+        end = position + len(clean)
+        placed.append(
+            Placed(position / SAMPLE_RATE, end / SAMPLE_RATE, utterances[index].text, clean)
+        )
+        silence = round((pause if "pauses" not in without else 0.0) * SAMPLE_RATE)
+        if is_gap < GAP_SHARE and "gaps" not in without:
+            silence = round(gap * SAMPLE_RATE)
+            gaps.append((end / SAMPLE_RATE, (end + silence) / SAMPLE_RATE))
+        parts += [np.float32(gain) * clean, np.zeros(silence, np.float32)]
+        position = end + silence
+    samples = np.concatenate(parts)
+    if "noise" not in without and noise:
+        samples += _noise(noise, len(samples), random)
+    return Recording(np.clip(samples, -1, 1), placed, gaps)
+
+
+def _order(count: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return indices in random order, several rounds of them, for recordings of any length."""
+    return np.concatenate([random.permutation(count) for _ in range(10)])
+
+
+def _noise(noise: Sequence[Utterance], size: int, random: np.random.Generator) -> Samples:
+    """Join recordings of noise, each at the same level, to `size` samples."""
+    joined = np.zeros(size, np.float32)
+    position = 0
+    while position < size:
+        clip = read(noise[random.integers(len(noise))].audio).samples
+        clip = clip * (
+            0.05 * 10 ** (NOISE_DB / 20) / max(float(np.sqrt(np.mean(np.square(clip)))), 1e-6)
+        )
+        length = min(len(clip), size - position)
+        joined[position : position + length] = clip[:length]
+        position += length
+    return joined
+
+
+def transcribe(samples: Samples, folder: Path, options: Sequence[str]) -> Run:
+    """Run `asr transcribe` on a file of these samples and measure the process."""
+    audio, output = folder / "recording.flac", folder / "recording.json"
+    soundfile.write(audio, samples, SAMPLE_RATE)
+    command = [sys.executable, "-m", "asr", "transcribe", str(audio), "-o", str(output), *options]
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"asr transcribe failed with {process.returncode}")
+    (record,) = json.loads(output.read_text("utf-8"))
+    words = [Span(each["word"], each["start"], each["end"]) for each in record["words"]]
+    return Run(words, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
+
+
+def alone(recognizer: Recognizer, pieces: Sequence[Samples]) -> list[list[Span]]:
+    """Return the words of each piece, decoded alone."""
+    results = recognizer.transcribe_each(pieces, rate=SAMPLE_RATE)
+    return [list(getattr(result, "words", ())) for result in results]
+
+
+def word_error_rate(texts: Sequence[str], words: Sequence[Sequence[Span]]) -> float:
+    """Return the word error rate in percent over all utterances."""
+    found = [" ".join(word.text for word in each) for each in words]
+    return 100 * float(jiwer.wer(list(texts), found))
+
+
+def drift(one: Sequence[Span], two: Sequence[Span]) -> float:
+    """Return by how many ms the times of the same words move apart from beginning to end."""
+    texts = [" ".join(word.text for word in each) for each in (one, two)]
+    (chunks,) = jiwer.process_words(*texts).alignments
+    apart = [
+        two[chunk.hyp_start_idx + at].start - one[chunk.ref_start_idx + at].start
+        for chunk in chunks
+        if chunk.type == "equal"
+        for at in range(chunk.ref_end_idx - chunk.ref_start_idx)
+    ]
+    count = max(1, round(DRIFT_SHARE * len(apart)))
+    return 1000 * float(np.median(apart[-count:]) - np.median(apart[:count]))
+
+
+def in_gaps(words: Sequence[Span], gaps: Sequence[tuple[float, float]]) -> list[Span]:
+    """Return the words in a gap, more than `MARGIN` from its edges."""
+    return [
+        word
+        for word in words
+        if any(start + MARGIN < (word.start + word.end) / 2 < end - MARGIN for start, end in gaps)
+    ]
+
+
+def measure(
+    recording: Recording, recognizer: Recognizer, folder: Path, options: Sequence[str]
+) -> tuple[object, ...]:
+    """Return a row of the table."""
+    edges = [(round(one.start * SAMPLE_RATE), round(one.end * SAMPLE_RATE))
+             for one in recording.utterances]  # fmt: skip
+    texts = [one.text for one in recording.utterances]
+    pieces = alone(recognizer, [recording.samples[start:end] for start, end in edges])
+    clean = alone(recognizer, [one.clean for one in recording.utterances])
+    whole = transcribe(recording.samples, folder, options)
+    shifted = [
+        word._replace(start=word.start + one.start, end=word.end + one.start)
+        for one, words in zip(recording.utterances, pieces, strict=True)
+        for word in words
+    ]
+    duration = len(recording.samples) / SAMPLE_RATE
+    return (
+        f"{duration / 60:.0f}",
+        f"{word_error_rate([' '.join(texts)], [whole.words]):.2f}",
+        f"{word_error_rate(texts, pieces):.2f}",
+        f"{word_error_rate(texts, clean):.2f}",
+        len(in_gaps(whole.words, recording.gaps)),
+        f"{sum(end - start for start, end in recording.gaps):.0f}",
+        f"{drift(shifted, whole.words):.1f}",
+        f"{whole.megabytes:.0f}",
+        f"{whole.seconds / duration:.3f}",
+    )
+
+
+HEADER = ("seed", "minutes", "WER", "alone", "clean", "words in gaps", "s of gaps", "drift ms",
+          "peak MB", "CPU-s per s")  # fmt: skip
+
+
+def main() -> None:
+    """Read the arguments, compose a recording for each seed, and print a table."""
+    parser = argparse.ArgumentParser(description="Measure long recordings.")
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("--ids", type=Path, metavar="FILE", help="use only these utterances")
+    parser.add_argument("--noise", type=Path, metavar="MANIFEST", help="recordings of noise")
+    parser.add_argument("--minutes", type=float, default=12.0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--without", nargs="+", choices=PARTS, default=[])
+    parser.add_argument("--model", default="english")
+    parser.add_argument("--beam", type=int)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write audio and JSON here")
+    given = parser.parse_args()
+    utterances = read_manifest(given.manifest)
+    if given.ids is not None:
+        utterances = select(utterances, given.ids)
+    noise = read_noise(given.noise) if given.noise else []
+    recognizer = Recognizer.load(given.model).configured(beam=given.beam)
+    options = ["-m", given.model, *(["--beam", str(given.beam)] if given.beam else [])]
+    rows = []
+    for seed in given.seeds:
+        recording = compose(utterances, noise, given.minutes, seed, given.without)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = given.keep or Path(temporary)
+            rows.append((seed, *measure(recording, recognizer, folder, options)))
+    print(text_table(HEADER, rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(exit_status(main))

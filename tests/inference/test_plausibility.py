@@ -1,0 +1,91 @@
+"""The score of English speech: its evidence, its use, and what is left out of subtitles."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_model import write_tiny_model
+
+from asr.commands.output import parts
+from asr.inference.plausibility import Evidence, Plausibility, is_doubtful
+from asr.inference.recognizer import Recognizer
+from asr.results import Segment, StopReason, Transcript, Word
+from asr.search.hypothesis import Hypothesis
+
+FLAC = next((Path(__file__).parents[2] / "data" / "speech").glob("*.flac"))
+
+
+def posteriors(symbols, share=0.9, size=5):
+    """Return CTC log-probabilities whose best path is `symbols`."""
+    found = np.full((len(symbols), size), (1 - share) / (size - 1), np.float32)
+    found[np.arange(len(symbols)), symbols] = share
+    return np.log(found)
+
+
+def hypothesis(tokens, log_probability=-1.0, score=-2.0):
+    return Hypothesis(tokens, log_probability, np.empty(0), StopReason.EOS, [], score)
+
+
+def test_evidence_is_that_of_decoder_search_and_ctc():
+    found = Evidence.of(hypothesis([3, 4, 3]), posteriors([3, 0, 4, 4, 0, 3]))
+    wanted = (-0.25, -0.5, 1.0, np.log(0.9), np.log(4))
+    assert found == pytest.approx(wanted, rel=1e-4)
+    assert Evidence.of(hypothesis([3, 4, 3, 4]), posteriors([0, 3, 0])).agreement == 0.25
+    assert Evidence.of(hypothesis([3]), posteriors([0, 0])).agreement == 0
+
+
+def test_the_score_is_a_logistic_function_of_the_evidence():
+    score = Plausibility(0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
+    assert score(Evidence(0, 0, 0, 0, 0)) == pytest.approx(1 / (1 + np.exp(-0.5)))
+    total = 0.5 - 1 - 4 + 1.5 - 0.4 + 5
+    assert score(Evidence(-1, -2, 0.5, -0.1, 1)) == pytest.approx(1 / (1 + np.exp(-total)))
+    assert score(Evidence(-1e9, 0, 0, 0, 0)) < 1e-9
+
+
+def test_loops_and_what_is_not_english_are_doubtful():
+    assert is_doubtful(StopReason.REPEAT, None) and is_doubtful(StopReason.LENGTH, 0.9)
+    assert is_doubtful(StopReason.EOS, 0.4)
+    assert not is_doubtful(StopReason.EOS, 0.6) and not is_doubtful(StopReason.EOS, None)
+
+
+@pytest.mark.parametrize("bias", [-20.0, 20.0])
+def test_a_model_with_the_score_marks_its_segments(tmp_path, bias):
+    plain = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
+    score = Plausibility(bias, 0, 0, 0, 0, 0)
+    recognizer = replace(plain, loaded=replace(plain.loaded, plausibility=score))
+    (segment,) = recognizer.transcribe(FLAC).segments
+    assert segment.english == pytest.approx(float(bias > 0), abs=1e-6)
+    assert segment.low_confidence == (bias < 0 or segment.stop_reason != "eos")
+    assert segment.text == plain.transcribe(FLAC).text
+    (other,) = recognizer.transcribe(FLAC, beam=1).segments  # fitted to another search
+    assert other.english is None
+    silent = recognizer.transcribe(np.zeros(16_000, np.float32), rate=16_000)
+    assert silent.english is None and not silent.segments[0].low_confidence
+
+
+def spoken(start, text, english, low=False):
+    words = tuple(Word(each, start + at, start + at + 0.5) for at, each in enumerate(text.split()))
+    nothing = np.zeros((0, 0), np.float32)
+    characters = words[:1] * len(text)
+    return Segment(
+        start, start + 9, words, characters, nothing, 0.0, StopReason.EOS,
+        english=english, low_confidence=low,
+    )  # fmt: skip
+
+
+def test_subtitles_leave_out_what_is_doubtful_and_text_does_not():
+    segments = [spoken(0, "one two", 0.9), spoken(10, "la la", 0.1, low=True)]
+    assert "la" not in "".join(parts(segments, "srt", "a"))
+    assert "la" not in "".join(parts(segments, "vtt", "a"))
+    assert "".join(parts(segments, "text", "a")) == "one two la la\n"
+    assert "".join(parts(segments, "ctm", "a")).count("\n") == 4
+
+
+def test_the_score_of_a_recording_is_weighted_by_characters():
+    one, two = spoken(0, "aaaaaaaaa", 0.9), spoken(10, "b", 0.1)
+    record = Transcript("a", 20.0, 0.08, (one, two)).record()
+    assert record["english"] == pytest.approx(0.82)
+    assert [each["english"] for each in record["segments"]] == [0.9, 0.1]
+    unknown = replace(one, english=None)
+    assert Transcript("a", 20.0, 0.08, (unknown,)).english is None
