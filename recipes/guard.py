@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE, read
+from asr.checksums import renew_checksum, write_whole
 from asr.corpora.manifest import Utterance, read_manifest, read_noise, select
 from asr.errors import UserError, exit_status
 from asr.inference.plausibility import LEAST_ENGLISH, Evidence, Plausibility
@@ -291,7 +292,8 @@ def save(folder: Path, score: Plausibility) -> None:
     """Write the weights into the config of a model folder."""
     config = json.loads((folder / CONFIG).read_text("utf-8"))
     config["plausibility"] = to_table(score)
-    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+    write_whole(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    renew_checksum(folder / CONFIG)
 
 
 def _lists(given: Sequence[Sequence[Path]], every: int) -> dict[str, list[Utterance]]:

@@ -49,6 +49,7 @@ def command_line() -> argparse.ArgumentParser:
     _add_score(commands)
     _add_prepare(commands)
     _add_translate(commands)
+    _add_check(commands)
     return whole
 
 
@@ -172,7 +173,8 @@ def _add_train(commands: Any) -> None:
         "train",
         "train a model",
         """Train a model from a TOML config. All output is written to the run folder. The same
-command resumes an interrupted run. The path of the finished model is printed.""",
+command resumes an interrupted run; SIGTERM stops it with a checkpoint. The path of the finished
+model is printed.""",
         """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
   asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
     )
@@ -190,6 +192,11 @@ command resumes an interrupted run. The path of the finished model is printed.""
         default=[],
         metavar="KEY=VALUE",
         help="Set a key of the config, may be repeated. A key that is not read is refused.",
+    )
+    parser.add_argument(
+        "--continue-anyway",
+        action="store_true",
+        help="Resume although config, seed or data are not those that the run began with.",
     )
     parser.set_defaults(command="train")
 
@@ -232,9 +239,8 @@ the cost of decoding; lines with the same source are references of one sentence.
         metavar="P",
         help="Translation: divide scores by the length to this power, 0 to 1.",
     )
-    parser.add_argument(
-        "--whole", action="store_true", help="Translate each source as one sentence."
-    )
+    whole = "Translate each source as one sentence."
+    parser.add_argument("--whole", action="store_true", help=whole)
     parser.add_argument(
         "--heat-map",
         type=Path,
@@ -423,3 +429,22 @@ moves to the next cue. The package's models translate English to French and Germ
         "--heat-map", type=Path, metavar="OUT", help="Draw the attention weights: .png .svg .pdf."
     )
     parser.set_defaults(command="translate")
+
+
+def _add_check(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "check",
+        "verify the files of a model or a run",
+        """Print each file of a model folder or a run folder with its format and whether its
+checksum holds, and load the models. The exit status is 2 if a file is damaged.""",
+        """  asr check english
+  asr check runs/one
+  asr check runs/one/model --renew""",
+    )
+    parser.add_argument(
+        "path", type=Path, metavar="MODEL|RUN", help="Folder, or the name of a packaged model."
+    )
+    renew = "Write the checksums anew, after a file was changed on purpose."
+    parser.add_argument("--renew", action="store_true", help=renew)
+    parser.set_defaults(command="check")

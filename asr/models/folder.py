@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from asr.checksums import renew_checksum, write_checksums, write_whole
 from asr.errors import UserError
 from asr.model_folder import (
     BOUNDARIES,
@@ -25,6 +27,8 @@ from asr.model_folder import (
     read_folder,
 )
 
+Module = TypeVar("Module", bound=nn.Module)
+
 __all__ = [
     "BOUNDARIES",
     "CARD",
@@ -33,6 +37,7 @@ __all__ = [
     "LANGUAGE_MODEL",
     "WEIGHTS",
     "ModelFolder",
+    "build_with_weights",
     "copy_folder",
     "load_weights",
     "read_folder",
@@ -55,14 +60,14 @@ def save_folder(
     written: str = "",
     plausibility: dict[str, float] | None = None,
 ) -> None:
-    """Write a model folder.
+    """Write a model folder, with the checksums of its files.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
     bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model,
     confidence, written, plausibility: see `ModelFolder`.
 
     Raises:
-        UserError: another number of bits.
+        UserError: another number of bits, or a weight that is not finite, as stored.
     """
     if bits not in (32, 16, 8):
         raise UserError(f"weights of {bits} bits: wanted 32, 16 or 8")
@@ -79,13 +84,18 @@ def save_folder(
         config["written"] = written
     if plausibility:
         config["plausibility"] = plausibility
-    (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
-    for name, content in vocabularies.items():
-        (path / f"{name}.json").write_text(content, "utf-8")
     kept: dict[str, Tensor] = {}
     for name, value in state.items():
         kept |= _stored(name, value.detach().cpu(), bits)
-    (path / WEIGHTS).write_bytes(save(kept))
+    for name, value in kept.items():
+        if not value.isfinite().all():
+            raise UserError(f"{path}: not written: {name} is not finite in {bits} bits")
+    files = {CONFIG: (json.dumps(config, indent=2) + "\n").encode()}
+    files |= {f"{name}.json": content.encode() for name, content in vocabularies.items()}
+    files[WEIGHTS] = save(kept, {"format": str(FORMAT)})
+    for name, content in files.items():
+        write_whole(path / name, content)
+    write_checksums(path, {*files, LANGUAGE_MODEL, BOUNDARIES})
 
 
 def copy_folder(
@@ -130,10 +140,12 @@ def copy_companions(source: Path, target: Path) -> None:
     ngrams = source / LANGUAGE_MODEL
     if (source / BOUNDARIES).is_file():
         shutil.copy(source / BOUNDARIES, target)
+        renew_checksum(target / BOUNDARIES)
     if ngrams.is_file():
         recurrent = ngrams.with_suffix("")
         shutil.rmtree(target / recurrent.name, ignore_errors=True)
         shutil.copy(ngrams, target)
+        renew_checksum(target / LANGUAGE_MODEL)
         if recurrent.is_dir():
             shutil.copytree(recurrent, target / recurrent.name)
 
@@ -147,14 +159,34 @@ def load_weights(module: nn.Module, path: Path, file: str = WEIGHTS) -> None:
         UserError: the file is missing, damaged, or of a model of other sizes.
     """
     state = read_weights(path / file)
+    _require_shapes(module, state, path / file)
+    module.load_state_dict(state)
+
+
+def build_with_weights(build: Callable[[], Module], path: Path) -> Module:
+    """Build a module and fill it with the weights of a model folder.
+
+    It is built without memory first, so that settings that do not fit the weights allocate nothing.
+
+    Raises:
+        UserError: as `load_weights`.
+    """
+    state = read_weights(path / WEIGHTS)
+    with torch.device("meta"):
+        _require_shapes(build(), state, path / WEIGHTS)
+    module = build()
+    module.load_state_dict(state)
+    return module
+
+
+def _require_shapes(module: nn.Module, state: dict[str, Tensor], file: Path) -> None:
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     differing = sorted(
         name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name)
     )
     if differing:
-        raise UserError(f"{path / file}: {differing[0]} and {len(differing) - 1} more do not fit")
-    module.load_state_dict(state)
+        raise UserError(f"{file}: {differing[0]} and {len(differing) - 1} more do not fit")
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
