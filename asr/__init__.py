@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from asr.inference.options import DecodingOptions
     from asr.inference.recognizer import Failure, Recognizer, load
     from asr.inference.translator import Translator, load_translator
-    from asr.results import Character, Segment, StopReason, Transcript, Translation, Word
+    from asr.results import (
+        Character,
+        Reading,
+        ReadStatus,
+        ReadWord,
+        Segment,
+        StopReason,
+        Transcript,
+        Translation,
+        Word,
+    )
 
 __version__ = "0.1.0"
 
@@ -20,6 +30,9 @@ __all__ = [
     "Character",
     "DecodingOptions",
     "Failure",
+    "ReadStatus",
+    "ReadWord",
+    "Reading",
     "Recognizer",
     "Segment",
     "StopReason",
@@ -35,6 +48,9 @@ _HOMES = {
     "Character": "asr.results",
     "DecodingOptions": "asr.inference.options",
     "Failure": "asr.inference.recognizer",
+    "ReadStatus": "asr.results",
+    "ReadWord": "asr.results",
+    "Reading": "asr.results",
     "Recognizer": "asr.inference.recognizer",
     "Segment": "asr.results",
     "StopReason": "asr.results",

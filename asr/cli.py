@@ -45,6 +45,7 @@ def _transcribe(given: argparse.Namespace) -> int:
         kind=given.format,
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
+        plain=given.plain,
         device=given.device,
         runtime=given.runtime,
     )
@@ -59,6 +60,22 @@ def _align(given: argparse.Namespace) -> int:
         text=given.text,
         model=given.model,
         outputs=given.outputs,
+        decoding=Decoding.given(given),
+        device=given.device,
+        runtime=given.runtime,
+    )
+
+
+def _read(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from asr.commands.read import run
+
+    return run(
+        audio=given.audio,
+        text=given.text,
+        model=given.model,
+        outputs=given.outputs,
+        kind=given.format,
         decoding=Decoding.given(given),
         device=given.device,
         runtime=given.runtime,
@@ -144,6 +161,7 @@ def _translate(given: argparse.Namespace) -> int:
 _COMMANDS = {
     "transcribe": _transcribe,
     "align": _align,
+    "read": _read,
     "train": _train,
     "evaluate": _evaluate,
     "score": _score,

@@ -32,12 +32,14 @@ Array = NDArray[Any]
 class ModelFolder:
     """The content of a model folder, but for the weights.
 
-    task: "speech", "translation" or "language". model: the table of its settings.
+    task: "speech", "translation", "language" or "written". model: the table of its settings.
     notes: the training's record (data, steps, figures). decoding: the model's own defaults of the
     search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
     language_model: the model of the package whose language models are used; empty: its own.
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
     plausibility: that of `asr.inference.plausibility.Plausibility`, if any.
+    written: the model of the package that puts punctuation and case into its transcripts (task
+    "written"; see `asr.runtime.punctuator`); empty: none.
     """
 
     path: Path
@@ -49,6 +51,7 @@ class ModelFolder:
     language_model: str = ""
     confidence: dict[str, float] = field(default_factory=dict)
     plausibility: dict[str, float] = field(default_factory=dict)
+    written: str = ""
 
     @property
     def language_model_file(self) -> Path | None:
@@ -85,7 +88,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         }
         model, notes, decoding = config["model"], config["notes"], config.get("decoding", {})
         language_model = config.get("language_model", "")
-        confidence = config.get("confidence", {})
+        confidence, written = config.get("confidence", {}), config.get("written", "")
         plausibility = config.get("plausibility", {})
     except OSError as error:
         raise UserError(
@@ -107,6 +110,7 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         language_model,
         confidence,
         plausibility,
+        written,
     )
 
 

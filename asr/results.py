@@ -1,12 +1,13 @@
-"""The results that all packages use: timed text, transcripts and translations."""
+"""The results that all packages use: timed text, transcripts, readings and translations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,22 +100,46 @@ class Transcript:
     path: None if the recording did not come from a file. duration: seconds of the whole recording.
     seconds_per_annotation: duration of one column of `weights`.
     segments: one, or several for a long recording; together they cover all of it.
+    spellings: each of `words` as it is written, with the punctuation after it ("Hello,"); None if
+        the model has no model of punctuation and case. Everything else holds the bare words.
     """
 
     path: str | None
     duration: float
     seconds_per_annotation: float
     segments: tuple[Segment, ...]
+    spellings: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
-        """All words, separated by single spaces; empty if no speech was found."""
+        """All words, bare, separated by single spaces; empty if no speech was found."""
         return " ".join(word.text for word in self.words)
+
+    @property
+    def written(self) -> str:
+        """The text with punctuation and case; `text` if the model writes none."""
+        return " ".join(word.text for word in self.written_words)
+
+    @cached_property
+    def written_words(self) -> tuple[Word, ...]:
+        """The words with the text as it is written, and the same times and confidence."""
+        if self.spellings is None:
+            return self.words
+        pairs = zip(self.words, self.spellings, strict=True)
+        return tuple(word._replace(text=spelling) for word, spelling in pairs)
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
         """Words with start and end in seconds, and confidence from 0 to 1."""
         return tuple(word for segment in self.segments for word in segment.words)
+
+    @property
+    def written_segments(self) -> tuple[Segment, ...]:
+        """The segments with their words as they are written; see `written_words`."""
+        rest = iter(self.written_words)
+        return tuple(
+            replace(each, words=tuple(islice(rest, len(each.words)))) for each in self.segments
+        )
 
     @cached_property
     def characters(self) -> tuple[Character, ...]:
@@ -187,8 +212,11 @@ class Transcript:
         return joined
 
     def record(self) -> dict[str, Any]:
-        """Return the JSON record of the recording, its segments and its words."""
-        return {
+        """Return the JSON record of the recording, its segments and its words.
+
+        "text" and "word" are bare; "written" is added to all three where `spellings` are known.
+        """
+        record: dict[str, Any] = {
             "path": self.path,
             "text": self.text,
             "duration": round(self.duration, 3),
@@ -197,6 +225,115 @@ class Transcript:
             "english": _rounded(self.english),
             "segments": [_segment_record(segment) for segment in self.segments],
             "words": [_word_record(word) for word in self.words],
+        }
+        if self.spellings is not None:
+            rest = iter(self.spellings)
+            for part, segment in zip(record["segments"], self.segments, strict=True):
+                part["written"] = " ".join(islice(rest, len(segment.words)))
+            for part, spelling in zip(record["words"], self.spellings, strict=True):
+                part["written"] = spelling
+            record["written"] = self.written
+        return record
+
+
+class ReadStatus(StrEnum):
+    """How a word of a page was read.
+
+    REPEATED: an earlier reading of a word that was read again; the last one counts. ADDED: a word
+    that was said and is not on the page.
+    """
+
+    RIGHT = "right"
+    MISREAD = "misread"
+    SKIPPED = "skipped"
+    REPEATED = "repeated"
+    ADDED = "added"
+
+
+class ReadWord(NamedTuple):
+    """A word that was on the page or was said.
+
+    text: as printed; of an added word, what was said. heard: what was said; None if skipped.
+    start, end: seconds; None if skipped. confidence: probability that the page's word was said;
+    of an added word, that of the transcript; None if skipped. line: of the page, from 0.
+    place: of the word on the page, from 0; None if added.
+    """
+
+    text: str
+    status: ReadStatus
+    heard: str | None
+    start: float | None
+    end: float | None
+    confidence: float | None
+    line: int
+    place: int | None
+
+
+class Hesitation(NamedTuple):
+    """A pause that no punctuation explains; word: index in `Reading.words` of the next word."""
+
+    start: float
+    end: float
+    word: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a page was read aloud.
+
+    path: None if the recording did not come from a file. duration: seconds of the recording.
+    words: those of the page in order, with added and repeated words where they were said.
+    """
+
+    path: str | None
+    duration: float
+    words: tuple[ReadWord, ...]
+    hesitations: tuple[Hesitation, ...]
+
+    def count(self, status: ReadStatus) -> int:
+        """Return the number of words with a status."""
+        return sum(word.status == status for word in self.words)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the page's words that were read right."""
+        own = (ReadStatus.RIGHT, ReadStatus.MISREAD, ReadStatus.SKIPPED)
+        return self.count(ReadStatus.RIGHT) / max(1, sum(map(self.count, own)))
+
+    @property
+    def seconds(self) -> float:
+        """From the start of the first word that was said to the end of the last one."""
+        starts = [word.start for word in self.words if word.start is not None]
+        ends = [word.end for word in self.words if word.end is not None]
+        return max(ends) - min(starts) if starts else 0.0
+
+    @property
+    def words_per_minute(self) -> float:
+        """Words of the page read a minute, right or misread; 0 if none was."""
+        return self._rate(ReadStatus.RIGHT, ReadStatus.MISREAD)
+
+    @property
+    def right_words_per_minute(self) -> float:
+        """Words read right a minute, the usual measure of fluency; 0 if none was."""
+        return self._rate(ReadStatus.RIGHT)
+
+    def _rate(self, *statuses: ReadStatus) -> float:
+        return 60 * sum(map(self.count, statuses)) / self.seconds if self.seconds else 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record of the page, its hesitations and its words."""
+        return {
+            "path": self.path,
+            "duration": round(self.duration, 3),
+            "accuracy": round(self.accuracy, 4),
+            "words_per_minute": round(self.words_per_minute, 1),
+            "right_words_per_minute": round(self.right_words_per_minute, 1),
+            "counts": {status.value: self.count(status) for status in ReadStatus},
+            "hesitations": [
+                {"start": round(each.start, 3), "end": round(each.end, 3), "word": each.word}
+                for each in self.hesitations
+            ],
+            "words": [_read_word_record(word) for word in self.words],
         }
 
 
@@ -254,3 +391,14 @@ def _word_record(word: Word) -> dict[str, Any]:
 
 def _rounded(probability: float | None) -> float | None:
     return None if probability is None else round(probability, 4)
+
+
+def _read_word_record(word: ReadWord) -> dict[str, Any]:
+    return {
+        "word": word.text,
+        "status": word.status.value,
+        "heard": word.heard,
+        "start": None if word.start is None else round(word.start, 3),
+        "end": None if word.end is None else round(word.end, 3),
+        "confidence": _rounded(word.confidence),
+    }

@@ -46,10 +46,14 @@ class Words(NamedTuple):
         return calibration.probabilities(self.features[:, 1], self.features[:, 2])
 
 
-def measure(recognizer: Recognizer, manifest: Path, ids: Path, every: int) -> Words:
-    """Decode every n-th recording of a list without calibration; failures are left out."""
+def measure(recognizer: Recognizer, manifest: Path, ids: Path, most: int = 0) -> Words:
+    """Decode a list without calibration; failures are left out.
+
+    most: about so many recordings of it, evenly spaced; 0: all.
+    """
     plain = Recognizer(replace(recognizer.loaded, calibration=None), recognizer.decoding)
-    utterances = select(read_manifest(manifest), ids)[::every]
+    utterances = select(read_manifest(manifest), ids)
+    utterances = utterances[:: max(1, round(len(utterances) / (most or len(utterances))))]
     features: list[tuple[float, float, float]] = []
     correct: list[bool] = []
     results = plain.transcribe_each(each.audio for each in utterances)
@@ -104,7 +108,9 @@ def main() -> None:
         parser.add_argument(
             name, nargs=2, type=Path, action="append", default=[], metavar=("MANIFEST", "IDS")
         )
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="use each N-th recording")
+    parser.add_argument(
+        "--most", type=int, default=0, metavar="N", help="use about N recordings of each list"
+    )
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the lists of --report")
     parser.add_argument("--save", action="store_true", help="write into the model folder")
     given = parser.parse_args()
@@ -112,14 +118,12 @@ def main() -> None:
     recognizer = Recognizer.load(given.model)
     calibration = recognizer.loaded.calibration
     if given.fit:
-        measured = {
-            ids.stem: measure(recognizer, each, ids, given.every) for each, ids in given.fit
-        }
+        measured = {ids.stem: measure(recognizer, each, ids, given.most) for each, ids in given.fit}
         calibration = fit(list(measured.values()))
         print(calibration)
     rows, grouped = [], {}
     for manifest, ids in given.report:
-        words = measure(recognizer, manifest, ids, given.every)
+        words = measure(recognizer, manifest, ids, given.most)
         errors = [
             expected_calibration_error(reliability(words.confidences(UNCHANGED), words.correct))
         ]

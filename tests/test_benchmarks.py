@@ -339,3 +339,30 @@ def test_word_times_of_ours_are_measured(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1 utterances, 12 words"
     assert lines[-1] == f"| {name} | 100 | 40 | 40 | -40 | -40 | 0 | 0 | 100 | 100 |"
+
+
+@pytest.fixture
+def training_step(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load("training_step", monkeypatch)
+
+
+def test_the_training_step_of_each_case_gives_every_weight_a_gradient(
+    training_step: ModuleType,
+) -> None:
+    sizes = training_step.Sizes(annotation=6, state=4, attention=3)
+    batch = training_step.make_batch(sizes, share=20)
+    for case in training_step.CASES.values():
+        model = training_step.Ours(sizes, case)
+        training_step.train_step(model, batch)
+        assert all(each.grad is not None and each.grad.any() for each in model.parameters())
+        assert batch.values.grad.any()
+
+
+def test_the_table_of_training_steps_says_what_was_not_measured(
+    training_step: ModuleType,
+) -> None:
+    alone = training_step.Figures("small", "content", 1.05, 65.0, None, None, None)
+    both = training_step.Figures("mid", "window", 0.5, 64.0, 2.0, 1280.0, 4.04)
+    lines = training_step.table([alone, both]).splitlines()
+    assert lines[2] == "| small | content | 1.05 (65) | not measured |  |  |"
+    assert lines[3] == "| mid | window | 0.50 (64) | 2.00 (1280) | 4.0× | 20× |"

@@ -225,6 +225,36 @@ def test_books_become_lines_without_what_is_tested_with(tmp_path, monkeypatch, c
         make(str(tmp_path / "out.xz"), str(tmp_path), "--eval-books", str(tmp_path / "held.jsonl"))
 
 
+def test_articles_become_lines_without_digits_headings_and_what_is_tested_with(
+    tmp_path, monkeypatch, capsys
+):
+    articles = tmp_path / "articles" / "AA"
+    articles.mkdir(parents=True)
+    (articles / "wiki_00").write_text(
+        '<doc id="1" title="One">\nOne is a title.\n\nThe first sentence. It was built in 1901. '
+        "A clause; and another.\nSee also\nThe first sentence.\n</doc>\n"
+        '<doc id="2" title="Two">\nTwo\n\nThis is read aloud by somebody who is tested.\n</doc>\n'
+    )
+    held_out = tmp_path / "held-out.jsonl"
+    spoken = "this is read aloud by somebody who is tested"
+    line = {"id": "a", "audio": "a.wav", "text": spoken, "duration": 1.0}
+    held_out.write_text(json.dumps(line) + "\n")
+
+    def make(folder):
+        output = tmp_path / "lines.txt.xz"
+        arguments = [str(output), str(folder), "--held-out", str(held_out)]
+        monkeypatch.setattr(sys, "argv", ["wikipedia.py", *arguments])
+        monkeypatch.syspath_prepend(RECIPE)  # as if it were run
+        runpy.run_path(str(RECIPE / "wikipedia.py"))["main"]()
+        return lzma.open(output, "rt").read().splitlines()
+
+    assert make(tmp_path / "articles") == ["the first sentence", "a clause", "and another"]
+    assert "3 lines, 7 words; 1 lines share text" in capsys.readouterr().out
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no articles"):
+        make(tmp_path / "empty")
+
+
 def jumps(count: int) -> tuple:
     """Return boundaries of a sound of 4 mels, up to 8 frames from the rough times."""
     wide = FRAMES + 2 * BOUNDARIES["JITTER"]

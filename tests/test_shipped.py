@@ -15,14 +15,17 @@ from asr.corpora import read_manifest
 from asr.inference.recognizer import SHIPPED
 from asr.inference.translator import SHIPPED as TRANSLATORS
 from asr.inference.translator import Translator
+from asr.model_folder import PRETRAINED
 from asr.models.folder import LANGUAGE_MODEL
+from asr.runtime.punctuator import Punctuator
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters
+from asr.text.written import read_written
 
 ROOT = Path(__file__).parents[1]
 SPEECH = ROOT / "data" / "speech"
 MOST_BYTES = 25_000_000
-MOST_LANGUAGE_BYTES = 15_000_000
+MOST_LANGUAGE_BYTES = 16_000_000
 # The errors of the model on these six recordings are about half of these limits.
 HIGHEST_CER = 0.3
 
@@ -150,6 +153,30 @@ def test_eight_kilohertz_stereo_still_reads(recognizer, tmp_path):
     stereo = np.stack([samples, samples], axis=1)[:: rate // 8000]
     soundfile.write(tmp_path / "phone.wav", stereo, 8000)
     assert len(recognizer.transcribe(tmp_path / "phone.wav").text) > 20
+
+
+WRITTEN = [
+    "Where is the station?",
+    "The children are playing in the garden.",
+    "He was born in London, and she came from New York.",
+    "Mr. Brown said that he would be late.",
+]
+
+
+def test_the_package_writes_english_as_people_do(recognizer, spoken):
+    folder = PRETRAINED / "written"
+    assert sum(each.stat().st_size for each in folder.iterdir()) <= 3_000_000
+    card = (folder / "README.md").read_text()
+    for word in ("F1", "CC BY-SA 3.0", "Common Voice", "recipes/written/train.py"):
+        assert word in card
+    punctuator = Punctuator.load(Path("written"))
+    for text in WRITTEN:
+        words = [each.word for each in read_written(text)]
+        assert " ".join(punctuator(words)) == text
+    assert recognizer.loaded.written == Path("written")
+    for transcript in spoken[1]:
+        assert transcript.written[0].isupper() and transcript.text.islower()
+        assert len(transcript.spellings) == len(transcript.words)
 
 
 TRANSLATED = {

@@ -76,12 +76,16 @@ class Window:
         if self.stride < 0:
             raise ValueError(f"window stride must be 0 (none) or more, got {self.stride}")
 
+    def centres(self, weights: Tensor) -> Tensor:
+        """Return the centre of the window (…) for the last weights (…, T); no gradient."""
+        find = expected_position if self.centre == "expectation" else median_position
+        return find(weights.detach())
+
     def distances(self, previous: Alignment) -> Tensor:
         """Return signed distances (B, N, T) of all positions from the centre (no gradient)."""
         weights = previous.weights.detach()
-        find = expected_position if self.centre == "expectation" else median_position
         places = torch.arange(weights.size(-1), device=weights.device, dtype=weights.dtype)
-        return places - find(weights)[..., None]
+        return places - self.centres(weights)[..., None]
 
     def apply(
         self, energies: Tensor, allowed: Tensor, previous: Alignment

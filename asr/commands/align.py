@@ -43,7 +43,7 @@ def run(
         source = sys.stdin.buffer.read() if audio == "-" else audio
         from asr.inference.recognizer import Recognizer
 
-        recognizer = decoding.applied(Recognizer.load(model, device, runtime))
+        recognizer = decoding.applied(Recognizer.load(model, device, runtime)).plain()
         transcript = replace(recognizer.align(source, text), path=audio)
         for kind, part in zip(kinds, parts, strict=True):
             if kind in PICTURES:

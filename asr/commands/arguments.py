@@ -24,6 +24,8 @@ from asr.commands.options import (
     speed,
 )
 from asr.commands.output import FORMATS
+from asr.commands.read import FILES as READING_FILES
+from asr.commands.read import FORMATS as READINGS
 from asr.commands.translate import FORMATS as TRANSLATIONS
 from asr.inference.options import DecodingOptions, TranslationOptions
 
@@ -41,6 +43,7 @@ def command_line() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     _add_transcribe(commands)
     _add_align(commands)
+    _add_read(commands)
     _add_train(commands)
     _add_evaluate(commands)
     _add_score(commands)
@@ -81,6 +84,11 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         help=f"Output format, overrides the ending: {', '.join(FORMATS)} (default: by the ending, "
         f"else {next(iter(FORMATS))}).",
     )
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="Write the bare words, in lower case and without punctuation.",
+    )
     add_decoding(parser)
     add_option(parser, DecodingOptions, "batch_seconds", "S")
     parser.set_defaults(command="transcribe")
@@ -115,6 +123,47 @@ window is outlined if the model has one or --window sets one.""",
     )
     add_decoding(parser)
     parser.set_defaults(command="align")
+
+
+def _add_read(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "read",
+        "compare a recording with the page that was read aloud",
+        """Compare a recording with the text that was read aloud: which words were read right,
+misread, skipped, repeated or added, hesitations, and words a minute. Without -o and -f the page is
+written to stdout with marks, in colour on a terminal (unless NO_COLOR is set). An .html file holds
+the recording too: a click on a word plays it.""",
+        """  asr read child.wav --text page.txt
+  asr read child.wav --text page.txt -o page.html
+  asr read child.wav --text page.txt -f json > page.json""",
+    )
+    parser.add_argument("audio", metavar="AUDIO", help="File, or - for stdin.")
+    parser.add_argument(
+        "--text", type=Path, required=True, metavar="PAGE", help="Text file (UTF-8) that was read."
+    )
+    add_model(parser)
+    add_device(parser)
+    add_runtime(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="outputs",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="OUT",
+        help="File to write, may be repeated: " + " ".join(READING_FILES.values()),
+    )
+    parser.add_argument(
+        "-f",
+        "--format",
+        choices=READINGS,
+        metavar="FORMAT",
+        help=f"Format of stdout: {', '.join(READINGS)} (default: text, or nothing with -o).",
+    )
+    add_decoding(parser)
+    parser.set_defaults(command="read")
 
 
 def _add_train(commands: Any) -> None:

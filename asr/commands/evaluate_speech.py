@@ -100,7 +100,7 @@ def run(
             file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
         from asr.inference.recognizer import Recognizer
 
-        recognizer = decoding.applied(Recognizer.load(model, device, runtime))
+        recognizer = decoding.applied(Recognizer.load(model, device, runtime)).plain()
         wall, processors = time.perf_counter(), time.process_time()
         results = list(_transcribe(recognizer, utterances, speed, attention))
         cost = Cost(

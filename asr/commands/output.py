@@ -27,6 +27,7 @@ FORMATS: Final = {
 }
 OF_ONE_RECORDING: Final = ("srt", "vtt", "textgrid")
 STREAMED: Final = ("text", "srt", "vtt", "ctm")  # can be written segment by segment
+BARE: Final = ("ctm",)  # of these, always without punctuation and case
 
 
 def format_of(path: Path, known: dict[str, str]) -> str:
@@ -62,9 +63,13 @@ def parts(segments: Iterable[Segment], kind: str, name: str) -> Iterator[str]:
 
 
 def render(transcript: Transcript, kind: str) -> str:
-    """Return a transcript in one of `FORMATS`, with a final line break; "json" is one object."""
+    """Return a transcript in one of `FORMATS`, with a final line break; "json" is one object.
+
+    Text and subtitles are written with punctuation and case where the transcript has them.
+    """
     if kind in STREAMED:
-        return "".join(parts(transcript.segments, kind, transcript.path or "-"))
+        segments = transcript.segments if kind in BARE else transcript.written_segments
+        return "".join(parts(segments, kind, transcript.path or "-"))
     match kind:
         case "jsonl" | "json":
             # ASCII, because a path may contain characters that a terminal cannot display.

@@ -16,6 +16,7 @@ import numpy as np
 from asr.audio.read import find_audio
 from asr.commands.options import Decoding
 from asr.commands.output import (
+    BARE,
     FORMATS,
     OF_ONE_RECORDING,
     STREAMED,
@@ -42,12 +43,14 @@ def run(
     kind: str | None,
     decoding: Decoding,
     batch_seconds: float | None,
+    plain: bool = False,
     device: str = "cpu",
     runtime: str = "auto",
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
     output: a file, or None for stdout. kind: one of `FORMATS`; None: by the ending of the output.
+    plain: write the bare words, without punctuation and capitals.
     If a recording fails, an error is printed on stderr and the others continue.
 
     Raises:
@@ -69,9 +72,12 @@ def run(
 
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
         recognizer = recognizer.configured(batch_seconds=batch_seconds)
+        if plain:
+            recognizer = recognizer.plain()
         with _progress(found) as bar:
             results = _results(recognizer, found, bar)
-            if len(found) == 1 and kind in STREAMED:
+            is_bare = kind in BARE or recognizer.loaded.punctuator is None
+            if len(found) == 1 and kind in STREAMED and is_bare:
                 written = _write_as_it_comes(results, recognizer, kind, found[0], file)
             else:
                 written = _write(_transcripts(results, recognizer, found), kind, file)
@@ -125,7 +131,7 @@ def _transcripts(
 ) -> Iterator[Transcript]:
     """Yield transcripts in order; print failures and warnings on stderr."""
     from asr.inference.recognizer import Failure
-    from asr.results import Segment, Transcript
+    from asr.results import Segment
 
     segments: list[Segment] = []
     names = iter(paths)
@@ -137,8 +143,7 @@ def _transcripts(
         if isinstance(result, Failure):
             complain(result.error)
         else:
-            seconds = recognizer.loaded.seconds_per_annotation
-            yield _warned(Transcript(path, segments[-1].end, seconds, tuple(segments)))
+            yield _warned(recognizer.joined(path, segments))
         segments = []
 
 
@@ -182,7 +187,7 @@ def _write_as_it_comes(
             file.flush()
     else:
         seen.append(first)
-    return sum(1 for _ in _transcripts(seen, recognizer, [path]))
+    return sum(1 for _ in _transcripts(seen, recognizer.plain(), [path]))
 
 
 def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:

@@ -36,19 +36,31 @@ def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOption
     spoken = [index for index, piece in enumerate(pieces) if not piece.is_silent]
     if not spoken:
         return found
-    encoded = encode(loaded, [pieces[index] for index in spoken], options.fastest)
+    heard = [pieces[index] for index in spoken]
+    encoded = encode(loaded, heard, options.fastest)
+    for index, each in zip(spoken, search_encoded(loaded, heard, encoded, options), strict=True):
+        found[index] = each
+    return found
+
+
+def search_encoded(
+    loaded: LoadedModel, pieces: Sequence[Piece], encoded: EncodedPieces, options: DecodingOptions
+) -> list[Segment]:
+    """Decode a batch that is encoded already; noise has no text."""
     hypotheses = _search(loaded, encoded, options)
     noise_threshold = options.noise_threshold if _words(loaded, options) is not None else -np.inf
     is_calibrated = loaded.is_calibrated_for(options)
     calibration = loaded.calibration if is_calibrated else None
     plausibility = loaded.plausibility if is_calibrated else None
-    for row, (index, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
-        if not _is_noise(pieces[index], hypothesis, noise_threshold):
-            whole = segment(loaded, pieces[index], encoded, row, hypothesis, calibration)
-            english = _english(plausibility, hypothesis, encoded, row)
-            found[index] = replace(
-                whole, english=english, low_confidence=is_doubtful(whole.stop_reason, english)
-            )
+    found: list[Segment] = []
+    for row, (piece, hypothesis) in enumerate(zip(pieces, hypotheses, strict=True)):
+        if _is_noise(piece, hypothesis, noise_threshold):
+            found.append(silence(piece))
+            continue
+        whole = segment(loaded, piece, encoded, row, hypothesis, calibration)
+        english = _english(plausibility, hypothesis, encoded, row)
+        low_confidence = is_doubtful(whole.stop_reason, english)
+        found.append(replace(whole, english=english, low_confidence=low_confidence))
     return found
 
 
@@ -58,7 +70,17 @@ def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float =
     Raises:
         UserError: the text is longer than a hypothesis may be.
     """
-    encoded = encode(loaded, [piece], fastest)
+    return force_encoded(loaded, piece, encode(loaded, [piece], fastest), tokens)
+
+
+def force_encoded(
+    loaded: LoadedModel, piece: Piece, encoded: EncodedPieces, tokens: list[int]
+) -> Segment:
+    """Align a known text with a piece that is encoded already, alone in its batch.
+
+    Raises:
+        UserError: the text is longer than a hypothesis may be.
+    """
     if len(tokens) > int(encoded.limits[0]):
         raise UserError(
             f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio is more "

@@ -17,6 +17,7 @@ from asr.models.settings import SpeechSettings
 from asr.runtime.boundary import BoundaryRefiner
 from asr.runtime.engine import Engine
 from asr.runtime.load import load_engine
+from asr.runtime.punctuator import Punctuator
 from asr.tables import from_table
 from asr.text.vocabulary import Vocabulary
 
@@ -28,7 +29,8 @@ class LoadedModel:
     engine: computes the model. language_model_file: word n-grams (`asr.lm.word_ngrams`), or None.
     boundaries: the network that refines word times, or None.
     decoding: the model's own defaults of the search. calibration: of word confidence with these
-    defaults, or None. plausibility: of segments with these defaults, or None.
+    defaults, or None. plausibility: of segments with these defaults, or None. written: folder of
+    the model that writes transcripts with punctuation and case, or None.
     """
 
     engine: Engine
@@ -39,6 +41,7 @@ class LoadedModel:
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     calibration: Calibration | None = None
     plausibility: Plausibility | None = None
+    written: Path | None = None
 
     @classmethod
     def load(cls, path: Path, device: str = "cpu", runtime: str = "auto") -> LoadedModel:
@@ -71,6 +74,7 @@ class LoadedModel:
             )
             if folder.plausibility
             else None,
+            written=Path(folder.written) if folder.written else None,
         )
 
     @cached_property
@@ -83,6 +87,15 @@ class LoadedModel:
         if self.language_model_file is None:
             return None
         return WordModel.load(self.language_model_file, self.vocabulary)
+
+    @cached_property
+    def punctuator(self) -> Punctuator | None:
+        """The model of punctuation and case, read on first use.
+
+        Raises:
+            UserError: it is missing or damaged.
+        """
+        return None if self.written is None else Punctuator.load(self.written)
 
     @property
     def seconds_per_annotation(self) -> float:

@@ -15,19 +15,22 @@ from asr.audio.read import Waveform, read, read_blocks
 from asr.audio.speech import has_speech
 from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
-from asr.inference.cutting import detector, pieces
+from asr.inference import cutting, reader
 from asr.inference.decoding import decode, force
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
 from asr.model_folder import PRETRAINED
-from asr.results import Segment, Transcript
+from asr.results import Reading, Segment, Transcript
 from asr.text.normalize import normalize
+from asr.text.page import page_words
 from asr.text.vocabulary import UNK
 
 SHIPPED = PRETRAINED / "english"
 SHORTEST = 0.1  # seconds; less holds no word
 LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is not cut
+LONGEST_READ = 300.0  # seconds that are compared with a page; memory grows with both
+LONGEST_PAGE = 2000  # words
 WINDOW = 4  # batches of pieces that are read, and sorted by length, before any is decoded
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
@@ -122,6 +125,10 @@ class Recognizer:
             loaded = loaded.windowed(*window)
         return replace(self, loaded=loaded, decoding=replace(self.decoding, **changes))
 
+    def plain(self) -> Recognizer:
+        """Return a recogniser that writes bare words alone, with the same weights."""
+        return replace(self, loaded=replace(self.loaded, written=None))
+
     @overload
     def transcribe(
         self,
@@ -191,8 +198,7 @@ class Recognizer:
             if isinstance(found, Failure):
                 yield found
             else:
-                seconds = self.loaded.seconds_per_annotation
-                yield Transcript(found.path, segments[-1].end, seconds, tuple(segments))
+                yield self.joined(found.path, segments)
             segments = []
 
     def segments_of_each(
@@ -216,6 +222,19 @@ class Recognizer:
                     yield from self._decoded(window, on_progress)
                     window, seconds = [], 0.0
         yield from self._decoded(window, on_progress)
+
+    def joined(self, path: str | None, segments: Sequence[Segment]) -> Transcript:
+        """Return the transcript of a recording from all of its segments.
+
+        If the model can, it adds how the words are written: the segments are read as one text.
+        """
+        seconds = self.loaded.seconds_per_annotation
+        transcript = Transcript(path, segments[-1].end, seconds, tuple(segments))
+        punctuator = self.loaded.punctuator
+        if punctuator is None:
+            return transcript
+        spellings = punctuator([word.text for word in transcript.words])
+        return replace(transcript, spellings=tuple(spellings))
 
     def align(
         self, source: Source, text: str | None = None, *, rate: int | None = None
@@ -246,11 +265,39 @@ class Recognizer:
             _path(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
         )
 
+    def read(self, source: Source, page: str, *, rate: int | None = None) -> Reading:
+        """Compare a recording with the text that was read aloud, word by word.
+
+        page: the text as printed; its lines are kept. Each word is normalised on its own.
+
+        Raises:
+            UserError: as in `align`; the page holds more than `LONGEST_PAGE` words, the audio is
+                above `LONGEST_READ`, or the model has no CTC head or does not write characters.
+        """
+        words = page_words(page.splitlines())
+        _ = self._tokens(" ".join(word.spoken for word in words) or page)
+        if len(words) > LONGEST_PAGE:
+            raise UserError(f"a page of {len(words)} words, wanted at most {LONGEST_PAGE}: cut it")
+        waveform = _read(source, rate)
+        if waveform.duration > LONGEST_READ:
+            raise UserError(
+                f"{_name(source)}: {waveform.duration:.0f} s; at most {LONGEST_READ:.0f} s are "
+                "compared with a page: cut both"
+            )
+        pieces = [*self._cut([waveform.samples])]
+        if not any(has_speech(piece.speech) for piece in pieces):
+            raise UserError(f"{_name(source)}: no speech in it to compare with a page")
+        reading = reader.read(self.loaded, pieces, words, self.decoding)
+        return replace(reading, path=_path(source))
+
+    def _cut(self, blocks: Iterable[NDArray[np.float32]]) -> Iterator[Piece]:
+        longest = self.decoding.segment_seconds
+        return cutting.pieces(blocks, cutting.detector(self.loaded), longest)
+
     def _pieces(self, source: Source, rate: int | None) -> Iterator[Piece | Finished | Failure]:
         """Yield the pieces of a recording, then that it is finished, or why it failed."""
         try:
-            blocks = _blocks(source, rate)
-            for piece in pieces(blocks, detector(self.loaded), self.decoding.segment_seconds):
+            for piece in self._cut(_blocks(source, rate)):
                 _require_length(piece.start + piece.duration, source)
                 yield piece
         except UserError as error:

@@ -209,21 +209,22 @@ class Decoder(nn.Module):
         """Whether `unroll` supports the recurrence."""
         return (
             self.attend != "after"
-            and self.kind == CELLS["gru"]
             and not len(self.upper)
             and self.feed_gates is None
             and isinstance(self.input_norm, nn.Identity)
         )
 
     def _unroll(self, attention: AdditiveAttention, gates: Tensor, memory: Memory) -> Unrolled:
-        """Run all steps of one layer; gates (B, U, 3H): of `_gate_tokens`."""
+        """Run all steps of one layer; gates (B, U, G·H): of `_gate_tokens`."""
         if self.second is not None:
             second = self.second
-            matrices = Gates(second.input_gates, second.state_gates, first=self.state_gates)
+            matrices = Gates(second.input_gates, second.state_gates, self.state_gates, self.kind)
         else:
             assert self.context_gates is not None
-            matrices = Gates(self.context_gates, self.state_gates)
-        return unroll(attention, memory, self.start(memory).hidden[:, 0], gates, matrices)
+            matrices = Gates(self.context_gates, self.state_gates, kind=self.kind)
+        start = self.start(memory)
+        parts = torch.cat([start.hidden, *start.rest], dim=2)[:, 0]  # (B, P·H)
+        return unroll(attention, memory, parts, gates, matrices)
 
     def _advance(
         self, embedded: Tensor, gates: Tensor, state: DecoderState, memory: Memory

@@ -53,12 +53,13 @@ def save_folder(
     language_model: str = "",
     confidence: dict[str, float] | None = None,
     plausibility: dict[str, float] | None = None,
+    written: str = "",
 ) -> None:
     """Write a model folder.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
     bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model,
-    confidence, plausibility: see `ModelFolder`.
+    confidence, plausibility, written: see `ModelFolder`.
 
     Raises:
         UserError: another number of bits.
@@ -76,6 +77,8 @@ def save_folder(
         config["confidence"] = confidence
     if plausibility:
         config["plausibility"] = plausibility
+    if written:
+        config["written"] = written
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     for name, content in vocabularies.items():
         (path / f"{name}.json").write_text(content, "utf-8")
@@ -91,11 +94,12 @@ def copy_folder(
     bits: int,
     decoding: dict[str, Any] | None = None,
     language_model: str | None = None,
+    written: str | None = None,
 ) -> None:
     """Write a copy of a model folder with weights of `bits` bits.
 
     Language models and boundary model are copied unchanged; without any, those of the target stay.
-    decoding, language_model: see `ModelFolder`; None keeps those of the source.
+    decoding, language_model, written: see `ModelFolder`; None keeps those of the source.
 
     Raises:
         UserError: the source is no model folder, or as in `save_folder`.
@@ -114,6 +118,7 @@ def copy_folder(
         folder.language_model if language_model is None else language_model,
         folder.confidence,
         folder.plausibility,
+        folder.written if written is None else written,
     )
     copy_companions(source, target)
 

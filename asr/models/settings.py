@@ -345,3 +345,14 @@ class LanguageSettings(Settings):
         most=10_000_000,
     )
     dropout: float = share(0.1, "Dropout rate around the LSTM.")
+
+
+@dataclass(frozen=True)
+class PunctuationSettings(Settings):
+    """A model of punctuation and case; see `asr.models.punctuation.PunctuationModel`."""
+
+    buckets: int = setting(32_768, "Rows of the hashed embedding table.", least=2, most=10_000_000)
+    embedding_size: int = size(32, "Size of a row.")
+    state_size: int = size(96, "Size of each LSTM in one direction.")
+    layers: int = setting(2, "Number of bidirectional LSTM layers.", least=1, most=MOST_LAYERS)
+    dropout: float = share(0.1, "Dropout rate before each layer.")

@@ -21,6 +21,7 @@ PAUSE: Final = 0.7  # seconds of silence that end a cue
 _TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
 _TAG: Final = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")  # <i>, <v Name>, {\an8}
 _DASH: Final = re.compile(r"[-\N{EN DASH}\N{EM DASH}]\s*(?=\S)")
+_ENDS: Final = (".", "?", "!")  # of sentences
 _TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
 
 
@@ -69,10 +70,10 @@ def cues(
 ) -> list[Span]:
     """Group words (or divide segments) into readable cues.
 
-    A cue ends before `pause` seconds of silence, and before it would exceed `lines` lines of
-    `width` characters or `longest` seconds. Its text contains the line breaks. A single word may
-    exceed either limit. The time of a segment of several words is divided among them in proportion
-    to their number of characters.
+    A cue ends before `pause` seconds of silence, before it would exceed `lines` lines of `width`
+    characters or `longest` seconds, and at the end of a sentence of more than one line. Its text
+    contains the line breaks. A single word may exceed either limit. The time of a segment of
+    several words is divided among them in proportion to their number of characters.
     """
     return [*each_cue(spans, width, lines, longest, pause)]
 
@@ -87,9 +88,11 @@ def each_cue(
     """Yield each cue of `cues` as soon as the word after it is known."""
     last: list[Span] = []
     for word in _words(spans):
-        text = " ".join(one.text for one in (*last, word))
+        before = " ".join(one.text for one in last)
+        text = f"{before} {word.text}".strip()
         if last and not (
-            word.start - last[-1].end < pause
+            not (len(before) > width and before.endswith(_ENDS))
+            and word.start - last[-1].end < pause
             and word.end - last[0].start <= longest
             and len(_wrap(text, width)) <= lines
             and max(map(len, _wrap(text, width))) <= width

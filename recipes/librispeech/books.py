@@ -137,13 +137,18 @@ def read_book(path: Path) -> Book | None:
     return Book(number[1] if number else "", " ".join(title[1].split()), body)
 
 
-def lines_of(text: str) -> Iterator[list[str]]:
-    """Split a text into sentences and clauses, as lists of normalised words."""
+def lines_of(text: str, without: re.Pattern[str] | None = None) -> Iterator[list[str]]:
+    """Split a text into sentences and clauses, as lists of normalised words.
+
+    without: sentences in which this pattern occurs are left out.
+    """
     for paragraph in re.split(r"\n\s*\n", text):
         joined = _STOPS.sub(r"\1", _MARKUP.sub(" ", " ".join(paragraph.split())))
         if joined.isupper() or _MADE_BY.match(joined):  # a heading, or a note on the file
             continue
         for sentence in _SENTENCE.split(joined):
+            if without is not None and without.search(sentence):
+                continue
             words = [
                 word if word in _SHORTENED else word.strip("'")
                 for word in normalize(sentence).split()

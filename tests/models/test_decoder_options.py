@@ -296,8 +296,8 @@ def test_the_fused_loop_serves_what_it_computes_and_nothing_else(monkeypatch):
     unroll = decoder_module.unroll
     monkeypatch.setattr(decoder_module, "unroll", lambda *given: calls.append(1) or unroll(*given))
     fused = [{}, {"initial": "zero"}, {"token_to_cell": False}, {"readout": "tanh"}, {"tied": True}]
-    fused += [{"attend": "between"}]
-    others = [{"cell": "lstm"}, {"layers": 2}, {"attend": "after"}, {"input_feeding": True}]
+    fused += [{"attend": "between"}, {"cell": "lstm"}]
+    others = [{"layers": 2}, {"attend": "after"}, {"input_feeding": True}]
     others += [{"layer_norm": True}, {"attend": "between", "layer_norm": True}]
     for options in fused + others:
         calls.clear()

@@ -105,6 +105,15 @@ def test_lines_of_a_cue_are_about_equally_long() -> None:
     assert abs(lengths[0] - lengths[1]) < 8
 
 
+def test_a_cue_ends_with_a_sentence_of_more_than_one_line() -> None:
+    long = "this sentence takes more than the one line of a cue here."
+    short = "So it goes. We left."
+    spoken = [Span(each, at / 5, at / 5 + 0.2) for at, each in enumerate(f"{long} {short}".split())]
+    assert [cue.text.replace("\n", " ") for cue in cues(spoken)] == [long, short]
+    bare = [word._replace(text=word.text.strip(".")) for word in spoken]
+    assert len(cues(bare)) == 1
+
+
 def test_long_segment_is_divided_by_characters() -> None:
     segment = Span(" ".join(["word"] * 50), 10.0, 30.0, 0.9)
     found = cues([segment])

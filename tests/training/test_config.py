@@ -11,7 +11,8 @@ from asr.models.translation import build_translation_model
 from asr.training.config import LanguageConfig, SpeechConfig, load_config
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-CONFIGS = sorted(RECIPES.glob("*/*.toml"))
+# That of "written" is for its own script.
+CONFIGS = sorted(set(RECIPES.glob("*/*.toml")) - set(RECIPES.glob("written/*.toml")))
 SMALL = 'data = { train = [{manifest = "a.jsonl"}], dev = "b.jsonl" }\n'
 
 

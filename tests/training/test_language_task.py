@@ -6,11 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from asr.errors import UserError
 from asr.models.folder import read_folder
-from asr.text.vocabulary import BLANK, EOS, SPECIALS
-from asr.training.config import LanguageConfig, config_from_table
+from asr.text.vocabulary import BLANK, EOS, SPECIALS, UNK
+from asr.training.config import LanguageConfig, config_from_table, load_config
 from asr.training.run import run
 from asr.training.tasks.language import LanguageTask
 
@@ -108,6 +109,20 @@ def test_a_run_learns_and_its_model_can_be_read(folder):
     again = run(folder / "config.toml", folder / "next", folder, more)
     first = json.loads((folder / "next" / "metrics.jsonl").read_text().splitlines()[0])
     assert first["loss"] < 1.5 and again.is_dir()
+
+
+def test_a_model_that_is_trained_on_keeps_its_vocabulary(folder):
+    made = run(folder / "config.toml", folder / "run", folder, ["training.steps=1"])
+    text = (folder / "text.txt").read_text()
+    (folder / "text.txt").write_text(text + "zebra zebra zebra\n" * 50)
+    config = load_config(folder / "config.toml", [f"training.start_from={made}"])
+    task = LanguageTask(config, folder, folder)
+    known = read_folder(made, "language").vocabularies["words"]
+    assert task.vocabulary.to_json() == known
+    assert task.vocabulary.encode("zebra") == [UNK] and UNK in task.stream
+    task.begin()
+    weights = load_file(made / "model.safetensors")
+    assert torch.equal(task.model.state_dict()["embedding.weight"], weights["embedding.weight"])
 
 
 def test_too_little_text_is_refused(folder):

@@ -1,9 +1,9 @@
 """All teacher-forced steps of the decoder as one autograd function.
 
-Equal to calling `Decoder.step` for each target token, at about a third of the time and a tenth of
-the memory: only states, contexts, weights and gates of a step are stored, the tanh of the energies
-is recomputed in the backward pass, and the gradient of each matrix is one product after the loop
-instead of one per step.
+Equal to calling `Decoder.step` for each target token, in less time and memory: only states,
+contexts, weights and gates of a step are stored, the energies are computed again in the backward
+pass, the gradient of each matrix is one product after the loop instead of one per step, and a hard
+window costs what its width does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from asr.attention.additive import AdditiveAttention
 from asr.attention.contract import Attention, Memory
 from asr.attention.normalizers import SOFTMAX, at_least_float32
+from asr.models.cells import CELLS, CellKind
+from asr.models.fused.cells import CELL_STEPS
 from asr.models.fused.steps import StepsBackward, forward_steps
 from asr.models.fused.tensors import Inputs, Options, Trace, Weights
 
@@ -29,7 +31,7 @@ class Unrolled(NamedTuple):
 
 
 class Gates(NamedTuple):
-    """The matrices of the recurrence, one or two GRUs.
+    """The matrices of the recurrence, one or two cells of a kind.
 
     context, state: from context and old state to the gates of the cell with the context as input.
     first: from the old state to the gates of the cell before attention, whose input is the token
@@ -40,6 +42,7 @@ class Gates(NamedTuple):
     context: nn.Linear
     state: nn.Linear
     first: nn.Linear | None = None
+    kind: CellKind = CELLS["gru"]
 
 
 def can_unroll(attention: Attention) -> TypeGuard[AdditiveAttention]:
@@ -51,7 +54,10 @@ def can_unroll(attention: Attention) -> TypeGuard[AdditiveAttention]:
 def unroll(
     attention: AdditiveAttention, memory: Memory, start: Tensor, token_gates: Tensor, gates: Gates
 ) -> Unrolled:
-    """Run all steps from s_0 = start (B, H), with the tokens' part of the gates (B, U, 3H)."""
+    """Run all steps from a first state, with the tokens' part of the gates (B, U, G·H).
+
+    start: (B, P·H), the parts of s_0 side by side: h, and c of an LSTM.
+    """
     device = start.device.type
     # Under autocast only the products are in 16 bits, not the sums over steps.
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
@@ -63,24 +69,27 @@ def unroll(
             keys=at_least_float32(memory.keys),
             mask=memory.mask,
         )
-        options = Options(attention.window, narrow or inputs.start.dtype)
-        outputs: tuple[Tensor, ...] = _Loop.apply(  # type: ignore[no-untyped-call]  # torch's
+        cell = CELL_STEPS[gates.kind.advance]
+        options = Options(cell, attention.window, narrow or inputs.start.dtype)
+        states, contexts, weights = _Loop.apply(  # type: ignore[no-untyped-call]  # torch's
             options, *inputs, *_weights(attention, gates)
         )
-    return Unrolled(*(each.transpose(0, 1) for each in outputs))
+    hidden = states[:, :, : gates.state.in_features]
+    return Unrolled(*(each.transpose(0, 1) for each in (hidden, contexts, weights)))
 
 
 def _weights(attention: AdditiveAttention, gates: Gates) -> Weights:
-    """Collect the weights of all modules; the two location convolutions become one kernel."""
-    location = None
+    """Collect the weights of all modules."""
+    spread: Tensor | None = None
+    project: Tensor | None = None
     if attention.location is not None:
-        spread, project = attention.location.parameters()
-        # The second has width 1: (A, C) · (C, 2, K) → (A, 2, K).
-        location = torch.einsum("ac,cpk->apk", project[:, :, 0], spread)
+        spread, convolution = attention.location.parameters()
+        project = convolution[:, :, 0]  # of width 1
     return Weights(
         query=attention.query.weight,
         energy=attention.energy,
-        location=location,
+        spread=spread,
+        project=project,
         context=gates.context.weight,
         state=gates.state.weight,
         state_bias=gates.state.bias,
@@ -99,15 +108,17 @@ class _Loop(torch.autograd.Function):
         inputs, weights = Inputs(*tensors[:count]), Weights(*tensors[count:])
         trace = forward_steps(inputs, weights, options)
         ctx.options = options
-        ctx.save_for_backward(inputs.values, inputs.keys, *weights, *trace)
-        return trace.hidden[1:], trace.contexts, trace.weights[1:]
+        ctx.save_for_backward(*inputs[1:], *weights, *trace)
+        return trace.states[1:], trace.contexts, trace.weights(inputs.values.size(1))[1:]
 
     @staticmethod
     def backward(ctx: Any, *d_outputs: Any) -> tuple[Tensor | None, ...]:
         """Return the gradients of the inputs of `forward` from those of its outputs."""
-        values, keys, *rest = ctx.saved_tensors
-        count = len(Weights._fields)
-        weights, trace = Weights(*rest[:count]), Trace(*rest[count:])
-        steps = StepsBackward(values, keys, weights, trace, ctx.options)
+        given, count = len(Inputs._fields) - 1, len(Weights._fields)
+        saved = ctx.saved_tensors
+        trace = Trace(*saved[given + count :])
+        inputs = Inputs(trace.gates, *saved[:given])  # the token gates are part of these gates
+        weights = Weights(*saved[given : given + count])
+        steps = StepsBackward(inputs, weights, trace, ctx.options)
         d_start = steps.run(*d_outputs)
         return None, *steps.input_gradients(d_start), *steps.weight_gradients()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -48,12 +49,16 @@ class LanguageTask:
     def __init__(self, config: LanguageConfig, data: Path, config_folder: Path) -> None:
         """Read the texts and make the model; config_folder: the folder of the list of dev ids.
 
+        The vocabulary is that of the model to start from, or else of the texts.
+
         Raises:
-            UserError: a file cannot be used, or the texts are too short.
+            UserError: a file or the model to start from cannot be used, or the texts are too short.
         """
         self.config = config
         self.device = choose_device(config.training.device)
-        self.vocabulary, self.stream = _read(config.data, data)
+        start = config.training.start_from
+        known = _vocabulary_of(Path(start)) if start else None
+        self.vocabulary, self.stream = _read(config.data, data, known)
         if len(self.stream) < 2 * config.batches.size:
             raise UserError(f"got {len(self.stream)} words of text, wanted at least two batches")
         utterances = read_manifest(data / config.data.dev)
@@ -78,10 +83,7 @@ class LanguageTask:
         start = self.config.training.start_from
         if not start:
             return
-        folder = read_folder(Path(start), "language")
-        if folder.vocabularies != {"words": self.vocabulary.to_json()}:
-            raise UserError(f"{start}: its vocabulary differs from that of these texts")
-        load_weights(self.model, folder.path)
+        load_weights(self.model, read_folder(Path(start), "language").path)
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch: indices of windows, in random order."""
@@ -141,15 +143,25 @@ def _windows(targets: Tensor) -> Windows:
     return Windows(torch.cat([first, targets[:, :-1]], 1), targets)
 
 
-def _read(settings: LanguageDataSettings, data: Path) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """Return the most frequent words, most frequent first, and the text as ids."""
+def _read(
+    settings: LanguageDataSettings, data: Path, known: Vocabulary | None
+) -> tuple[Vocabulary, NDArray[np.int32]]:
+    """Return a known vocabulary, or the most frequent words first, and the text as ids."""
     lines = [line for name in settings.train for line in read_texts(data / name)]
+    vocabulary = known or _frequent(lines, settings)
+    ids = chain.from_iterable(map(vocabulary.encode, lines))
+    return vocabulary, np.fromiter(ids, np.int32)
+
+
+def _vocabulary_of(model: Path) -> Vocabulary:
+    return Vocabulary.from_json(read_folder(model, "language").vocabularies["words"])
+
+
+def _frequent(lines: Sequence[str], settings: LanguageDataSettings) -> Vocabulary:
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line.split())
     if not counts:
         raise UserError(f"{', '.join(settings.train)}: no text to train on")
     frequent = [word for word, _ in counts.most_common(settings.words)]
-    vocabulary = Vocabulary((*SPECIALS, *frequent), spaced=True)
-    ids = chain.from_iterable(map(vocabulary.encode, lines))
-    return vocabulary, np.fromiter(ids, np.int32)
+    return Vocabulary((*SPECIALS, *frequent), spaced=True)

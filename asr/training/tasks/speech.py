@@ -225,6 +225,7 @@ class SpeechTask:
             decoding=self.start.decoding if self.start else {},
             language_model=self.start.language_model if self.start else "",
             confidence=self.start.confidence if self.start else None,
+            written=self.start.written if self.start else "",
         )
 
     def _change_features(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:

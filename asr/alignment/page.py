@@ -1,0 +1,272 @@
+"""What was read of a page: the best path through the words of a text that a reader may leave.
+
+Frames are those of the CTC head. A path reads words of the page in order, skips words, returns to
+earlier ones, or leaves the page for stretches of other speech.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.alignment.paths import Doubles, Floats
+from asr.text.vocabulary import BLANK
+
+Integers = NDArray[np.int64]
+Codes = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """Costs of leaving the page, in nats; chosen by `benchmarks/reading.py`.
+
+    skip, skip_word: of skipping words, and of each word. back, back_word: the same for returning.
+    other, other_frame: of other speech, and of each frame of it, in which any symbol is possible.
+    replace_word: of each page word that other speech replaces.
+    """
+
+    skip: float = 4.0
+    skip_word: float = 0.7
+    back: float = 2.0
+    back_word: float = 0.3
+    other: float = 6.0
+    other_frame: float = 0.6
+    replace_word: float = 0.7
+
+
+CHOSEN: Final = Penalties()
+
+
+class Visit(NamedTuple):
+    """A stretch of a path: one reading of a word, or other speech.
+
+    word: index on the page; None for other speech. start, stop: its frames, as first and last + 1.
+    margin: log-probability of the stretch on the path minus that of the best symbol of each frame,
+    in nats; at most 0, and 0 for other speech.
+    """
+
+    word: int | None
+    start: int
+    stop: int
+    margin: float
+
+
+# How a state was entered: from itself, from the state before, or over a blank between two symbols.
+_STAY: Final = 0
+_STEP: Final = 1
+_OVER: Final = 2
+# How a pause or other speech was entered, besides _STAY: from the end of the word before it, from
+# the pause at the same place, or from other speech (at this place or an earlier one).
+_FROM_WORD: Final = 1
+_FROM_PAUSE: Final = 2
+_FROM_OTHER: Final = 3
+
+
+def read_page(
+    log_probs: Floats,
+    words: Sequence[Sequence[int]],
+    space: int,
+    penalties: Penalties = CHOSEN,
+) -> list[Visit]:
+    """Return the best reading of a page, in order of time; pauses are left out.
+
+    Viterbi search. Between words there is at least one frame of blank, space or other speech.
+    O(T'·S), with S symbols of the page, in time and (one byte each) in memory.
+
+    log_probs: (T', V), blank at id 0. words: ids of each word of the page, at least one word, none
+        of them empty. space: id of the space, which a pause may hold.
+    Raises:
+        ValueError: log_probs is not (T', V), or a word is empty or holds the blank.
+    """
+    scores = np.asarray(log_probs, dtype=np.float64)
+    if scores.ndim != 2:
+        raise ValueError(f"log_probs must be (T', V), got {scores.shape}")
+    if not words or not all(len(word) and BLANK not in word for word in words):
+        raise ValueError("a page needs words, each with symbols other than the blank")
+    if not len(scores):
+        return []
+    graph = _Graph.of(words)
+    return _visits(scores, graph, _search(scores, graph, space, penalties))
+
+
+class _Graph(NamedTuple):
+    """The states of the W words in one row: the symbols of each word, with blanks between them.
+
+    labels: (S,). first, last: (W,), states of each word. may_skip: (S,), 0 where the blank before
+    a state may be left out, else −inf. word: (S,), index of the word.
+    """
+
+    labels: Integers
+    first: Integers
+    last: Integers
+    may_skip: Doubles
+    word: Integers
+
+    @classmethod
+    def of(cls, words: Sequence[Sequence[int]]) -> _Graph:
+        lengths = np.array([2 * len(word) - 1 for word in words])
+        last = np.cumsum(lengths) - 1
+        first = last - lengths + 1
+        labels = np.full(last[-1] + 1, BLANK)
+        may_skip = np.full(len(labels), -np.inf)
+        for word, start, stop in zip(words, first, last + 1, strict=True):
+            labels[start:stop:2] = word
+            differs = np.diff(word) != 0
+            may_skip[start + 2 : stop : 2] = np.where(differs, 0.0, -np.inf)
+        return cls(labels, first, last, may_skip, np.repeat(np.arange(len(words)), lengths))
+
+
+class _Pointers(NamedTuple):
+    """How each state was entered in each frame; P = W + 1 places, place w is before word w.
+
+    states: (T', S), `_STAY`, `_STEP` or `_OVER`. words: (T', W), where a word was entered from: a
+    place p, or P + p from other speech at p. pauses, others: (T', P), see `_FROM_WORD`. replaced:
+    (T', P), place at which the other speech before this place began, if it is left here.
+    final: where the path ends, coded as in `words`; from the end of the word before p, 2 P + p.
+    """
+
+    states: Codes
+    words: Integers
+    pauses: Codes
+    others: Codes
+    replaced: Integers
+    final: int
+
+
+def _search(scores: Doubles, graph: _Graph, space: int, costs: Penalties) -> _Pointers:
+    frames, places = len(scores), len(graph.first) + 1
+    highest = scores.max(1)
+    quiet = np.maximum(scores[:, BLANK], scores[:, space])
+    pointers = _Pointers(
+        np.zeros((frames, len(graph.labels)), np.int8),
+        np.zeros((frames, places - 1), np.int32),
+        np.zeros((frames, places), np.int8),
+        np.zeros((frames, places), np.int8),
+        np.zeros((frames, places), np.int32),
+        0,
+    )
+    state = np.full(len(graph.labels), -np.inf)
+    ended = np.full(places, -np.inf)  # the last state of the word before each place
+    pause = np.full(places, -np.inf)
+    other = np.full(places, -np.inf)
+    pause[0] = 0.0  # before the first frame
+    for frame in range(frames):
+        left, replaced = _forward(other, costs.replace_word)
+        jumped, origin = _jumps(pause, costs)
+        entered = np.maximum(jumped, left)
+        pointers.replaced[frame] = replaced
+        pointers.words[frame] = np.where(jumped >= left, origin, places + replaced)[:-1]
+        pause, other = (
+            _best(pointers.pauses[frame], pause, ended, None, left) + quiet[frame],
+            _best(pointers.others[frame], other, ended - costs.other, pause - costs.other, None)
+            + (highest[frame] - costs.other_frame),
+        )
+        state = _steps(pointers.states[frame], state, entered[:-1], graph)
+        state += scores[frame, graph.labels]
+        ended[1:] = state[graph.last]
+    return pointers._replace(final=_end(pause, other, ended, costs))
+
+
+def _steps(pointer: Codes, state: Doubles, entered: Doubles, graph: _Graph) -> Doubles:
+    """Advance the states of the words by one frame, without emission; pointer is written."""
+    step = np.empty_like(state)
+    step[1:] = state[:-1]
+    step[graph.first] = entered
+    over = np.full_like(state, -np.inf)
+    over[2:] = state[:-2] + graph.may_skip[2:]
+    best: Doubles = np.maximum(np.maximum(state, step), over)
+    pointer[step > state] = _STEP
+    pointer[over > np.maximum(state, step)] = _OVER
+    return best
+
+
+def _best(
+    pointer: Codes, stay: Doubles, word: Doubles, pause: Doubles | None, other: Doubles | None
+) -> Doubles:
+    """Return the best of several ways into a pause or other speech; pointer is written."""
+    best = stay.copy()
+    for code, source in ((_FROM_WORD, word), (_FROM_PAUSE, pause), (_FROM_OTHER, other)):
+        if source is not None:
+            pointer[source > best] = code
+            np.maximum(best, source, out=best)
+    return best
+
+
+def _forward(scores: Doubles, cost: float) -> tuple[Doubles, Integers]:
+    """Return max over i ≤ j of scores[i] − cost · (j − i), and the best i, for each place j."""
+    places = np.arange(len(scores))
+    risen = scores + cost * places
+    best = np.maximum.accumulate(risen)
+    is_new = np.concatenate([[True], risen[1:] > best[:-1]])
+    return best - cost * places, np.maximum.accumulate(np.where(is_new, places, 0))
+
+
+def _jumps(pause: Doubles, costs: Penalties) -> tuple[Doubles, Integers]:
+    """Return the best score of going on at each place, and the place of the pause before it."""
+    best, origin = pause.copy(), np.arange(len(pause))
+    ahead, ahead_from = _forward(pause, costs.skip_word)
+    back, back_from = _forward(pause[::-1], costs.back_word)
+    back, back_from = back[::-1], len(pause) - 1 - back_from[::-1]
+    for score, source, cost in (
+        (ahead, ahead_from, costs.skip),
+        (back, back_from, costs.back),
+    ):
+        is_better = score - cost > best
+        best = np.where(is_better, score - cost, best)
+        origin = np.where(is_better, source, origin)
+    return best, origin
+
+
+def _end(pause: Doubles, other: Doubles, ended: Doubles, costs: Penalties) -> int:
+    """Return where the best path ends; words not reached are skipped."""
+    places = len(pause)
+    missing = np.arange(places)[::-1]
+    skipped = np.where(missing, costs.skip + costs.skip_word * missing, 0.0)
+    ends = np.concatenate([pause - skipped, other - costs.replace_word * missing, ended - skipped])
+    return int(ends.argmax())
+
+
+def _visits(scores: Doubles, graph: _Graph, pointers: _Pointers) -> list[Visit]:
+    """Follow the pointers back from the end, and join the frames of each stretch."""
+    places = len(graph.first) + 1
+    kind, place = divmod(pointers.final, places)  # 0: a pause, 1: other speech, 2: a word
+    state = int(graph.last[place - 1]) if kind == 2 else -1
+    found: list[tuple[int, int]] = []  # from the last frame: word (−1: other, −2: pause), state
+    for frame in range(len(scores) - 1, -1, -1):
+        if kind == 2:
+            word = int(graph.word[state])
+            found.append((word, state))
+            code = int(pointers.states[frame, state])
+            if code == _STEP and state == graph.first[word]:
+                kind, place = divmod(int(pointers.words[frame, word]), places)
+            else:
+                state -= code
+            continue
+        found.append((-1 - (kind == 0), -1))
+        code = int((pointers.others if kind else pointers.pauses)[frame, place])
+        if code == _FROM_WORD:
+            kind, state = 2, int(graph.last[place - 1])
+        elif code == _FROM_PAUSE:
+            kind = 0
+        elif code == _FROM_OTHER:
+            kind, place = 1, int(pointers.replaced[frame, place])
+    return _stretches(scores, graph, found[::-1])
+
+
+def _stretches(scores: Doubles, graph: _Graph, path: list[tuple[int, int]]) -> list[Visit]:
+    visits = []
+    for word, run in groupby(enumerate(path), lambda each: each[1][0]):
+        frames = [frame for frame, _ in run]
+        start, stop = frames[0], frames[-1] + 1
+        if word == -1:
+            visits.append(Visit(None, start, stop, 0.0))
+        elif word >= 0:
+            labels = graph.labels[[path[frame][1] for frame in frames]]
+            margin = (scores[frames, labels] - scores[frames].max(1)).sum()
+            visits.append(Visit(word, start, stop, float(margin)))
+    return visits

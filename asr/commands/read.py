@@ -1,0 +1,85 @@
+"""`asr read`: compare a recording with the page that was read aloud."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from asr.commands.options import Decoding
+from asr.commands.output import format_of, replacing
+from asr.text.lines import read_lines
+
+if TYPE_CHECKING:
+    from asr.audio.read import Waveform
+    from asr.results import Reading
+
+FORMATS: Final = ("text", "json")  # of stdout
+FILES: Final = {"text": ".txt", "json": ".json", "html": ".html"}
+
+
+def run(
+    audio: str,
+    text: Path,
+    model: str | None,
+    outputs: Sequence[Path],
+    kind: str | None,
+    decoding: Decoding,
+    device: str = "cpu",
+    runtime: str = "auto",
+) -> int:
+    """Compare a recording ("-" is stdin) with the page in a text file, and return 0.
+
+    outputs: files in `FILES`. kind: of stdout, one of `FORMATS`; None: text, or nothing if there
+    are outputs.
+
+    Raises:
+        UserError: the recording or the text cannot be used, or an output cannot be written.
+    """
+    kinds = [format_of(path, FILES) for path in outputs]
+    page = "\n".join(line.text for line in read_lines(text))
+    with ExitStack() as stack:
+        parts = [stack.enter_context(replacing(path)) for path in outputs]
+        from asr.audio.read import read
+        from asr.inference.recognizer import Recognizer
+
+        waveform = read(sys.stdin.buffer.read() if audio == "-" else audio)
+        recognizer = decoding.applied(Recognizer.load(model, device, runtime))
+        reading = replace(recognizer.read(waveform, page), path=audio)
+        for name, part in zip(kinds, parts, strict=True):
+            part.write_text(_render(reading, name, waveform), "utf-8")
+    if kind or not outputs:
+        sys.stdout.write(_render(reading, kind or "text", waveform, _has_colour()))
+    return 0
+
+
+def _render(reading: Reading, kind: str, waveform: Waveform, colour: bool = False) -> str:
+    if kind == "json":
+        return json.dumps(reading.record(), indent=1) + "\n"
+    if kind == "html":
+        from asr.render.reading_page import to_html
+
+        return to_html(reading, _flac(waveform), "audio/flac", Path(reading.path or "-").name)
+    from asr.render.reading import to_text
+
+    return to_text(reading, colour)
+
+
+def _has_colour() -> bool:
+    """Return whether stdout is a terminal on which colour is wanted; see no-color.org."""
+    is_refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not is_refused
+
+
+def _flac(waveform: Waveform) -> bytes:
+    import soundfile
+
+    file = io.BytesIO()
+    soundfile.write(file, waveform.samples, waveform.rate, format="FLAC", subtype="PCM_16")
+    return file.getvalue()

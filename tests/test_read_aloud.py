@@ -1,0 +1,169 @@
+"""`asr read`: a shipped sample against its text and against an altered one; wrong arguments."""
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import soundfile
+
+import asr
+from asr import cli
+from asr.audio.read import read
+from asr.errors import UserError
+from asr.inference.recognizer import LONGEST_PAGE, LONGEST_READ, Recognizer
+from asr.results import Reading, ReadStatus
+
+SPEECH = Path(__file__).parents[1] / "data" / "speech"
+FLAC = SPEECH / "5683-32866-0027.flac"
+TEXT = "a cold bright moon was shining with clear sharp lights and shadows"
+ALTERED = "A cold, bright room was always\nshining clear sharp lights and shadows."
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> Recognizer:
+    return asr.load()
+
+
+@pytest.fixture(scope="module")
+def altered(recognizer: Recognizer) -> Reading:
+    return recognizer.read(FLAC, ALTERED)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Run `asr read` and return status, stdout and stderr."""
+
+    def call(*arguments: object) -> SimpleNamespace:
+        try:
+            status = cli.main(["read", *map(str, arguments)])
+        except SystemExit as left:
+            status = left.code
+        captured = capsys.readouterr()
+        return SimpleNamespace(status=status, out=captured.out, err=captured.err)
+
+    return call
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.txt"
+    path.write_text(ALTERED, "utf-8")
+    return path
+
+
+def test_what_was_read_is_right(recognizer: Recognizer) -> None:
+    reading = recognizer.read(FLAC, TEXT)
+    assert [word.text for word in reading.words] == TEXT.split()
+    assert {word.status for word in reading.words} == {ReadStatus.RIGHT}
+    assert reading.accuracy == 1
+    aligned = recognizer.align(FLAC, TEXT).words
+    for word, other in zip(reading.words, aligned, strict=True):
+        assert (word.start, word.end) == pytest.approx((other.start, other.end))
+        assert word.confidence is not None and 0.5 < word.confidence <= 1
+
+
+def test_an_altered_page_is_misread_skipped_and_added(altered: Reading) -> None:
+    found = [
+        (word.text, word.status.value, word.heard)
+        for word in altered.words
+        if word.status is not ReadStatus.RIGHT
+    ]
+    assert found == [
+        ("room", "misread", "moon"),
+        ("always", "skipped", None),
+        ("with", "added", "with"),
+    ]
+    assert altered.accuracy == 10 / 12
+    assert [word.line for word in altered.words] == [0] * 6 + [1] * 7
+    indices = [word.place for word in altered.words if word.place is not None]
+    assert indices == list(range(12))
+
+
+def test_words_said_twice_are_repeated_and_a_pause_is_a_hesitation(recognizer: Recognizer) -> None:
+    samples = read(FLAC).samples
+    words = recognizer.align(FLAC, TEXT).words
+    start, end = (round(16_000 * each) for each in (words[5].start, words[5].end))
+    quiet = 0.001 * np.random.default_rng(1).standard_normal(16_000).astype(np.float32)
+    twice = np.concatenate([samples[:end], quiet, samples[start:]])
+    reading = recognizer.read(twice, TEXT, rate=16_000)
+    shining = [word for word in reading.words if word.text == "shining"]
+    assert [word.status for word in shining] == [ReadStatus.REPEATED, ReadStatus.RIGHT]
+    (hesitation,) = reading.hesitations
+    assert reading.words[hesitation.word] == shining[1]
+    assert hesitation.end - hesitation.start == pytest.approx(1, abs=0.2)
+
+
+def test_the_text_of_another_recording_is_hardly_right(recognizer: Recognizer) -> None:
+    assert recognizer.read(FLAC, "out in the woods stood a nice little fir tree").accuracy < 0.3
+
+
+def test_text_without_colour_where_there_is_no_terminal(run, page: Path) -> None:
+    done = run(FLAC, "--text", page)
+    assert done.status == 0
+    assert done.out.splitlines()[0] == "A cold, bright room [moon] was (always)"
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize(("refused", "colour"), [("", True), ("1", False)])
+def test_colour_on_a_terminal_unless_refused(
+    run, page: Path, monkeypatch: pytest.MonkeyPatch, refused: str, colour: bool
+) -> None:
+    monkeypatch.setattr("asr.commands.read.sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", refused)
+    monkeypatch.setenv("TERM", "xterm")
+    from asr.commands.read import _has_colour
+
+    assert _has_colour() == colour
+
+
+def test_files_and_json(run, page: Path, tmp_path: Path, altered: Reading) -> None:
+    outputs = [tmp_path / f"out.{ending}" for ending in ("json", "html", "txt")]
+    given = [part for path in outputs for part in ("-o", path)]
+    done = run(FLAC, "--text", page, *given, "-f", "json")
+    assert done.status == 0
+    record = json.loads(done.out)
+    assert record == json.loads(outputs[0].read_text())
+    assert record == {**altered.record(), "path": str(FLAC)}
+    assert set(record["words"][0]) == {"word", "status", "heard", "start", "end", "confidence"}
+    assert "data:audio/flac;base64," in outputs[1].read_text()
+    assert "room [moon]" in outputs[2].read_text()
+
+
+def test_wrong_arguments_are_one_line(run, page: Path, tmp_path: Path) -> None:
+    empty, silent = tmp_path / "empty.txt", tmp_path / "silent.wav"
+    empty.write_text("— …\n")
+    soundfile.write(silent, np.zeros(16_000), 16_000)
+    output = tmp_path / "out.html"
+    for arguments, message in (
+        ((FLAC,), "--text"),
+        ((FLAC, "--text", tmp_path / "none.txt"), "none.txt"),
+        ((FLAC, "--text", empty), "nothing is left"),
+        ((tmp_path / "none.wav", "--text", page), "none.wav"),
+        ((silent, "--text", page, "-o", output), "no speech"),
+        ((FLAC, "--text", page, "-o", tmp_path / "out.doc"), "unknown format '.doc'"),
+        ((FLAC, "--text", page, "-f", "html"), "invalid choice"),
+    ):
+        done = run(*arguments)
+        assert done.status == 2
+        assert done.out == ""
+        assert done.err.count("\n") == 1 and message in done.err
+    assert not output.exists()
+
+
+def test_what_is_too_long_is_refused(recognizer: Recognizer) -> None:
+    with pytest.raises(UserError, match="words, wanted at most"):
+        recognizer.read(FLAC, "moon " * (LONGEST_PAGE + 1))
+    with pytest.raises(UserError, match="cut both"):
+        recognizer.read(np.zeros(round(16_000 * LONGEST_READ) + 16_000), TEXT, rate=16_000)
+
+
+def test_html_recording_is_what_was_read(tmp_path: Path) -> None:
+    from asr.commands.read import _flac
+
+    waveform = read(FLAC)
+    again, rate = soundfile.read(io.BytesIO(_flac(waveform)), dtype="float32")
+    assert rate == waveform.rate
+    np.testing.assert_allclose(again, waveform.samples, atol=1 / 32768)
