@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from asr.inference.options import DecodingOptions
     from asr.inference.recognizer import Failure, Recognizer, load
     from asr.inference.translator import Translator, load_translator
+    from asr.reading import Reading, ReadStatus, ReadWord
     from asr.results import (
         Character,
-        Reading,
-        ReadStatus,
-        ReadWord,
         Segment,
         StopReason,
         Transcript,
@@ -48,9 +46,9 @@ _HOMES = {
     "Character": "asr.results",
     "DecodingOptions": "asr.inference.options",
     "Failure": "asr.inference.recognizer",
-    "ReadStatus": "asr.results",
-    "ReadWord": "asr.results",
-    "Reading": "asr.results",
+    "ReadStatus": "asr.reading",
+    "ReadWord": "asr.reading",
+    "Reading": "asr.reading",
     "Recognizer": "asr.inference.recognizer",
     "Segment": "asr.results",
     "StopReason": "asr.results",

@@ -32,8 +32,8 @@ from asr.inference.pieces import whole
 from asr.inference.reader import STANDARD, ReadingOptions, hear, judge_words, statuses
 from asr.inference.recognizer import Recognizer
 from asr.model_folder import PRETRAINED
+from asr.reading import ReadStatus
 from asr.render.tables import text_table
-from asr.results import ReadStatus
 from asr.text.page import PageWord
 
 LENGTHS = ((1, 3), (4, 6), (7, 99))  # characters of the page's word

@@ -13,7 +13,10 @@ PACKAGE = ROOT / "asr"
 HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer", "tqdm")
 
 # Package → the parts of asr that it may import in addition to itself, submodules included.
-BASE = {"asr.checksums", "asr.errors", "asr.results", "asr.tables", "asr.model_folder"}
+BASE = {
+    *("asr.checksums", "asr.errors", "asr.model_folder", "asr.reading", "asr.results"),
+    "asr.tables",
+}
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
 MODELS = {"asr.models", "asr.attention"}
@@ -22,6 +25,7 @@ FIGURES = {"asr.scoring", "asr.render"}
 ALLOWED = {
     "asr.errors": set(),
     "asr.results": set(),
+    "asr.reading": set(),
     "asr.tables": {"asr.errors"},
     "asr.checksums": {"asr.errors"},
     "asr.model_folder": {"asr.checksums", "asr.errors"},

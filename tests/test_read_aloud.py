@@ -14,7 +14,7 @@ from asr import cli
 from asr.audio.read import read
 from asr.errors import UserError
 from asr.inference.recognizer import LONGEST_PAGE, LONGEST_READ, Recognizer
-from asr.results import Reading, ReadStatus
+from asr.reading import Reading, ReadStatus
 
 SPEECH = Path(__file__).parents[1] / "data" / "speech"
 FLAC = SPEECH / "5683-32866-0027.flac"

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from asr.inference.evidence import Evidence, Judge, features
-from asr.results import ReadStatus, Span
+from asr.reading import ReadStatus
+from asr.results import Span
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import reading  # of benchmarks/

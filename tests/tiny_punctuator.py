@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from asr.checksums import renew_checksum
 from asr.models.folder import CONFIG, save_folder
 from asr.models.punctuation import PunctuationModel
 from asr.models.settings import PunctuationSettings
@@ -35,4 +36,5 @@ def use_punctuator(model: Path, name: str) -> Path:
     """Name a model of punctuation and case in the folder of a speech model, which is returned."""
     config = json.loads((model / CONFIG).read_text("utf-8"))
     (model / CONFIG).write_text(json.dumps(config | {"written": name}), "utf-8")
+    renew_checksum(model / CONFIG)
     return model

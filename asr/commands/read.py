@@ -18,7 +18,7 @@ from asr.text.lines import read_lines
 
 if TYPE_CHECKING:
     from asr.audio.read import Waveform
-    from asr.results import Reading
+    from asr.reading import Reading
 
 FORMATS: Final = ("text", "json")  # of stdout
 FILES: Final = {"text": ".txt", "json": ".json", "html": ".html"}

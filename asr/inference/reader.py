@@ -26,7 +26,8 @@ from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.page_items import Heard, Item, find_items, spelt, within
 from asr.inference.pieces import Piece
-from asr.results import Hesitation, Reading, ReadStatus, ReadWord, Word
+from asr.reading import Hesitation, Reading, ReadStatus, ReadWord
+from asr.results import Word
 from asr.text.page import PageWord
 
 HESITATION: Final = 0.6  # seconds; a shorter pause is none

@@ -23,7 +23,8 @@ from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
 from asr.model_folder import PRETRAINED
-from asr.results import Reading, Segment, Transcript
+from asr.reading import Reading
+from asr.results import Segment, Transcript
 from asr.text.normalize import normalize
 from asr.text.page import page_words
 from asr.text.vocabulary import UNK

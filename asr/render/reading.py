@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final
 
-from asr.results import Reading, ReadStatus, ReadWord
+from asr.reading import Reading, ReadStatus, ReadWord
 
 # Status → colour (ANSI).
 _COLOURS: Final = {

@@ -7,8 +7,8 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
+from asr.reading import Reading, ReadStatus, ReadWord
 from asr.render.reading import counts
-from asr.results import Reading, ReadStatus, ReadWord
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fdfcf8; --line: #767676;

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from asr.reading import Hesitation, Reading, ReadStatus, ReadWord
 from asr.render.reading import to_text
 from asr.render.reading_page import to_html
-from asr.results import Hesitation, Reading, ReadStatus, ReadWord
 
 READING = Reading(
     "page.wav",
