@@ -17,7 +17,7 @@ from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
 from asr.inference.recognizer import Recognizer
 from asr.models.folder import copy_folder
-from asr.results import Segment, StopReason, Transcript, Word
+from asr.results import Segment, StopReason, Word
 from asr.runtime.punctuator import Punctuator
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,7 @@ def test_several_segments_are_written_as_one_text(model):
         )
         for at, each in enumerate(names)
     )
-    found = recognizer._written(Transcript(None, 4.0, 0.08, segments))
+    found = recognizer.joined(None, segments)
     assert list(found.spellings) == recognizer.loaded.punctuator([w for n in names for w in n])
     parts = [each["written"] for each in found.record()["segments"]]
     assert [len(each.split()) for each in parts] == [3, 0, 4, 1]
