@@ -85,7 +85,7 @@ def _read(given: argparse.Namespace) -> int:
 def _train(given: argparse.Namespace) -> int:
     from asr.commands.train import run
 
-    return run(given.config, given.folder, given.data, given.overrides)
+    return run(given.config, given.folder, given.data, given.overrides, given.continue_anyway)
 
 
 def _evaluate(given: argparse.Namespace) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from asr.checksums import renew_checksum, write_whole
 from asr.corpora.manifest import read_manifest, select
 from asr.errors import exit_status
 from asr.inference.confidence import Calibration, logit
@@ -144,7 +145,8 @@ def write(folder: Path, calibration: Calibration) -> None:
     """Write a calibration into the config of a model folder."""
     config = json.loads((folder / CONFIG).read_text("utf-8"))
     config["confidence"] = to_table(calibration)
-    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+    write_whole(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+    renew_checksum(folder / CONFIG)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "asr"
 HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer", "tqdm")
 
 # Package → the parts of asr that it may import in addition to itself, submodules included.
-BASE = {"asr.errors", "asr.results", "asr.tables", "asr.model_folder"}
+BASE = {"asr.checksums", "asr.errors", "asr.results", "asr.tables", "asr.model_folder"}
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
 MODELS = {"asr.models", "asr.attention"}
@@ -23,7 +23,8 @@ ALLOWED = {
     "asr.errors": set(),
     "asr.results": set(),
     "asr.tables": {"asr.errors"},
-    "asr.model_folder": {"asr.errors"},
+    "asr.checksums": {"asr.errors"},
+    "asr.model_folder": {"asr.checksums", "asr.errors"},
     "asr.attention": set(),
     "asr.audio": {"asr.errors"},
     "asr.text": {"asr.errors"},

@@ -172,7 +172,8 @@ def _add_train(commands: Any) -> None:
         "train",
         "train a model",
         """Train a model from a TOML config. All output is written to the run folder. The same
-command resumes an interrupted run. The path of the finished model is printed.""",
+command resumes an interrupted run; SIGTERM stops it with a checkpoint. The path of the finished
+model is printed.""",
         """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
   asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
     )
@@ -190,6 +191,11 @@ command resumes an interrupted run. The path of the finished model is printed.""
         default=[],
         metavar="KEY=VALUE",
         help="Set a key of the config, may be repeated. A key that is not read is refused.",
+    )
+    parser.add_argument(
+        "--continue-anyway",
+        action="store_true",
+        help="Resume although config, seed or data are not those that the run began with.",
     )
     parser.set_defaults(command="train")
 

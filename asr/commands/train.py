@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def run(config: Path, folder: Path, data: Path | None, overrides: Sequence[str]) -> int:
+def run(
+    config: Path,
+    folder: Path,
+    data: Path | None,
+    overrides: Sequence[str],
+    continue_anyway: bool = False,
+) -> int:
     """Train, or resume training, in a run folder; print the model folder and return 0.
+
+    After SIGTERM, a checkpoint is written, nothing is printed, and 0 returned.
 
     Raises:
         UserError: the config, the data or the folder cannot be used.
@@ -17,5 +25,6 @@ def run(config: Path, folder: Path, data: Path | None, overrides: Sequence[str])
     load_config(config, overrides)  # report a mistake before the slow import of torch
     from asr.training.run import run as train
 
-    print(train(config, folder, data, overrides))
+    if (model := train(config, folder, data, overrides, continue_anyway)) is not None:
+        print(model)
     return 0

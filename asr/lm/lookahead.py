@@ -114,7 +114,12 @@ class WordModel:
             UserError: as `WordNgrams.load` and `RecurrentWords.load`.
         """
         ngrams, folder = WordNgrams.load(path), Path(path).with_suffix("")
-        model = cls(ngrams, vocabulary)
+        try:
+            model = cls(ngrams, vocabulary)
+        except UserError:
+            raise
+        except ValueError as error:  # words that are not sorted
+            raise UserError(f"{path}: damaged: {error}") from error
         if (folder / CONFIG).is_file():  # read last, so that less is in memory at the peak
             model._recurrent = RecurrentWords.load(folder, ngrams)
         return model

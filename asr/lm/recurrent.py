@@ -49,6 +49,7 @@ class LSTMWords:
 
         Raises:
             KeyError: a weight is missing.
+            ValueError: the sizes of two weights do not fit.
         """
         single = {name: np.asarray(value, np.float32) for name, value in weights.items()}
         self._embedding = single["embedding.weight"]
@@ -66,6 +67,42 @@ class LSTMWords:
             )
             for at in range(groups)
         ]
+
+        self._require_sizes()
+
+    def _require_sizes(self) -> None:
+        """Refuse weights whose sizes do not fit each other.
+
+        Raises:
+            ValueError: the weight.
+        """
+        state, rarer = self.state_size, self._rarer
+        inner, first = self._vector[0].shape[-1], self._first[0].shape[-1]
+        wanted = {
+            "embedding.weight": (self._embedding, (self.size, len(self._inputs))),
+            "cell.weight_ih_l0": (self._inputs, (len(self._inputs), 4 * state)),
+            "cell.weight_hh_l0": (self._recurrent, (state, 4 * state)),
+            "cell.bias": (self._bias, (4 * state,)),
+            "vector.weight": (self._vector[0], (state, inner)),
+            "vector.bias": (self._vector[1], (inner,)),
+            "first.weight": (self._first[0], (inner, first)),
+            "first.bias": (self._first[1], (first,)),
+        }
+        for at, (reduce, matrix, bias) in enumerate(rarer):
+            narrow = reduce.shape[-1]
+            wanted[f"rarer.{at}.0.weight"] = (reduce, (inner, narrow))
+            wanted[f"rarer.{at}.1.weight"] = (matrix, (narrow, len(bias)))
+            wanted[f"rarer.{at}.1.bias"] = (bias, (matrix.shape[-1],))
+        for name, (value, shape) in wanted.items():
+            if value.shape != shape:
+                raise ValueError(name)
+
+    @property
+    def size(self) -> int:
+        """V, the number of words."""
+        return (
+            self._first[0].shape[-1] - len(self._rarer) + sum(len(each[2]) for each in self._rarer)
+        )
 
     @property
     def state_size(self) -> int:
@@ -107,6 +144,8 @@ class RecurrentWords:
         self._ids, self._shared = ids, ids[is_shared]
         self._shared_before = np.cumsum([0, *is_shared])  # (W + 4,), shared words before each
         others = ngrams.unigrams * (ids == UNK)
+        if not others.sum():  # texts in which every word was known
+            others[-1] = 1  # of the unknown word
         self._others = np.cumsum([0, *(others / others.sum())])  # (W + 4,)
 
     @classmethod
@@ -117,12 +156,18 @@ class RecurrentWords:
             UserError: the folder holds no language model, or is damaged.
         """
         read = read_folder(folder, "language")
+        if "words" not in read.vocabularies:
+            raise UserError(f"{folder}: a language model without its words.json")
         vocabulary = Vocabulary.from_json(read.vocabularies["words"])
+        if vocabulary.kind != "words":
+            raise UserError(f"{folder}: a vocabulary of {vocabulary.kind}, wanted words")
         weights = read_arrays(folder / WEIGHTS)
         try:
             model = LSTMWords(weights)
-        except KeyError as error:
-            raise UserError(f"{folder / WEIGHTS}: has no weights {error}") from error
+        except (KeyError, ValueError) as error:
+            raise UserError(f"{folder / WEIGHTS}: lacks or does not fit: {error}") from error
+        if model.size != len(vocabulary):
+            raise UserError(f"{folder}: {model.size} words, but {len(vocabulary)} in words.json")
         return cls(model, vocabulary, ngrams)
 
     def start(self) -> RecurrentContext:

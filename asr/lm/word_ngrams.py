@@ -11,17 +11,21 @@ model from texts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.checksums import read_verified, renew_checksum, write_whole
 from asr.errors import UserError
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+FORMAT = 1  # of the file
 SPECIAL_WORDS = 3  # after the words: end of text, start of text, unknown word
 _LEVELS = 255  # of a stored probability
 _LEAST = -20.0  # nats; the lowest level
@@ -53,6 +57,7 @@ class WordNgrams(NamedTuple):
     def save(self, path: Path | str) -> None:
         """Write the model as compressed .npz, probabilities as bytes on a logarithmic scale."""
         arrays: dict[str, NDArray[np.generic]] = {
+            "format": np.array(FORMAT),
             "words": np.frombuffer("\n".join(self.words).encode(), np.uint8),
             "unigrams": self.unigrams.astype(np.float32),
         }
@@ -61,8 +66,10 @@ class WordNgrams(NamedTuple):
             arrays[f"follow{order}"] = _small(np.bincount(table.codes // size))  # per context
             arrays[f"last{order}"] = _small(table.codes % size)
             arrays[f"levels{order}"] = _levels(table.explicit)
-        with open(path, "wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy/numpy#25770
+        content = BytesIO()
+        np.savez_compressed(content, **arrays)  # type: ignore[arg-type]  # numpy/numpy#25770
+        write_whole(Path(path), content.getvalue())
+        renew_checksum(Path(path))
 
     @classmethod
     def load(cls, path: Path | str) -> WordNgrams:
@@ -72,20 +79,62 @@ class WordNgrams(NamedTuple):
             UserError: the file cannot be read, or is not such a model.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
-                words = file["words"].tobytes().decode().split("\n")
-                unigrams = file["unigrams"].astype(np.float64)
-                tables = []
-                for order in range(2, 2 + sum(name.startswith("last") for name in file.files)):
-                    follow = file[f"follow{order}"]
-                    contexts = np.repeat(np.arange(len(follow)), follow)
-                    codes = contexts * len(unigrams) + file[f"last{order}"]
-                    tables.append(Table(codes, _probabilities(file[f"levels{order}"])))
+            content = read_verified(Path(path))
+            with np.load(BytesIO(content), allow_pickle=False) as file:
+                found = _parsed(file)
+        except UserError:
+            raise
         except OSError as error:
             raise UserError(f"{path}: cannot read the language model: {error.strerror}") from error
-        except (KeyError, ValueError, EOFError) as error:
-            raise UserError(f"{path}: not a word n-gram model: {error}") from error
-        return cls(words, unigrams / unigrams.sum(), tables)
+        except Exception as error:  # a damaged archive can raise almost anything
+            raise UserError(f"{path}: not a word n-gram model: {error!r:.200}") from error
+        return found
+
+
+def _parsed(file: Mapping[str, NDArray[Any]]) -> WordNgrams:
+    """Return the model of a file's arrays.
+
+    Raises:
+        ValueError: they are not those of a model.
+    """
+    if "format" in file and int(file["format"]) != FORMAT:
+        raise ValueError(f"format {int(file['format'])}, but this version reads format {FORMAT}")
+    words = file["words"].tobytes().decode().split("\n")
+    unigrams = file["unigrams"].astype(np.float64)
+    if unigrams.shape != (len(words) + SPECIAL_WORDS,) or not (unigrams >= 0).all():
+        raise ValueError("its unigrams are not probabilities of its words")
+    total = unigrams.sum()
+    if not 0 < total < np.inf:
+        raise ValueError("its unigrams do not sum to a number above 0")
+    tables: list[Table] = []
+    contexts = len(unigrams)
+    for order in range(2, 2 + sum(name.startswith("last") for name in file)):
+        arrays = (file[f"{name}{order}"] for name in ("follow", "last", "levels"))
+        tables.append(_table(*arrays, contexts, len(unigrams)))
+        contexts = len(tables[-1].codes)
+    return WordNgrams(words, unigrams / total, tables)
+
+
+def _table(
+    follow: NDArray[Any], last: NDArray[Any], levels: NDArray[Any], contexts: int, size: int
+) -> Table:
+    """Return the table of an order, of `contexts` contexts and `size` words.
+
+    follow: (≤ contexts,), n-grams of each context. last: (n,), their last words. levels: (n,).
+
+    Raises:
+        ValueError: the arrays do not fit each other.
+    """
+    if any(each.ndim != 1 or each.dtype.kind != "u" for each in (follow, last, levels)):
+        raise ValueError("an array is not a list of counts")
+    if levels.dtype != np.uint8 or len(follow) > contexts or follow.max(initial=0) > size:
+        raise ValueError("an array has other sizes than its words")
+    if not follow.sum(dtype=np.int64) == len(last) == len(levels) or last.max(initial=0) >= size:
+        raise ValueError("its n-grams are not those of its contexts")
+    codes = np.repeat(np.arange(len(follow)), follow) * size + last
+    if (codes[1:] <= codes[:-1]).any():
+        raise ValueError("its n-grams are not sorted")
+    return Table(codes, _probabilities(levels))
 
 
 def _small(numbers: Integers) -> NDArray[np.unsignedinteger[Any]]:

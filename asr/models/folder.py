@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from asr.checksums import renew_checksum, write_checksums, write_whole
 from asr.errors import UserError
 from asr.model_folder import (
     BOUNDARIES,
@@ -54,14 +55,14 @@ def save_folder(
     confidence: dict[str, float] | None = None,
     written: str = "",
 ) -> None:
-    """Write a model folder.
+    """Write a model folder, with the checksums of its files.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
     bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model,
     confidence, written: see `ModelFolder`.
 
     Raises:
-        UserError: another number of bits.
+        UserError: another number of bits, or a weight that is not finite, as stored.
     """
     if bits not in (32, 16, 8):
         raise UserError(f"weights of {bits} bits: wanted 32, 16 or 8")
@@ -76,13 +77,18 @@ def save_folder(
         config["confidence"] = confidence
     if written:
         config["written"] = written
-    (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
-    for name, content in vocabularies.items():
-        (path / f"{name}.json").write_text(content, "utf-8")
     kept: dict[str, Tensor] = {}
     for name, value in state.items():
         kept |= _stored(name, value.detach().cpu(), bits)
-    (path / WEIGHTS).write_bytes(save(kept))
+    for name, value in kept.items():
+        if not value.isfinite().all():
+            raise UserError(f"{path}: not written: {name} is not finite in {bits} bits")
+    files = {CONFIG: (json.dumps(config, indent=2) + "\n").encode()}
+    files |= {f"{name}.json": content.encode() for name, content in vocabularies.items()}
+    files[WEIGHTS] = save(kept, {"format": str(FORMAT)})
+    for name, content in files.items():
+        write_whole(path / name, content)
+    write_checksums(path, {*files, LANGUAGE_MODEL, BOUNDARIES})
 
 
 def copy_folder(
@@ -126,10 +132,12 @@ def copy_companions(source: Path, target: Path) -> None:
     ngrams = source / LANGUAGE_MODEL
     if (source / BOUNDARIES).is_file():
         shutil.copy(source / BOUNDARIES, target)
+        renew_checksum(target / BOUNDARIES)
     if ngrams.is_file():
         recurrent = ngrams.with_suffix("")
         shutil.rmtree(target / recurrent.name, ignore_errors=True)
         shutil.copy(ngrams, target)
+        renew_checksum(target / LANGUAGE_MODEL)
         if recurrent.is_dir():
             shutil.copytree(recurrent, target / recurrent.name)
 

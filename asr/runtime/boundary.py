@@ -71,10 +71,18 @@ class BoundaryNetwork(NamedTuple):
         """See `Network.context`."""
         return len(self.letters) // self.symbols // 2
 
-    @property
-    def mels(self) -> int:
-        """Filters of a frame."""
-        return 2 * len(self.sound.matrix) // self.frames
+    def fits(self, mels: int) -> bool:
+        """Return whether the sizes fit each other, `mels` filters and the symbols."""
+        inner = self.sound.bias.shape
+        return (
+            self.frames % 2 == 1
+            and self.context > 0
+            and self.sound.matrix.shape == (self.frames * (mels // 2), *inner)
+            and self.letters.shape == (2 * self.context * self.symbols, *inner)
+            and self.hidden.matrix.shape == (*inner, *self.hidden.bias.shape)
+            and self.output.matrix.shape == (*self.hidden.bias.shape, 2 * self.frames)
+            and self.output.bias.shape == (2 * self.frames,)
+        )
 
     def offsets(
         self, features: Array, characters: NDArray[np.int64], is_end: NDArray[np.bool_]
@@ -111,8 +119,8 @@ class BoundaryRefiner:
         weights = read_arrays(file)
         try:
             model = BoundaryNetwork.of(weights, len(vocabulary))
-            fits = model.mels == mels and not len(model.letters) % (2 * len(vocabulary))
-        except (KeyError, ValueError) as error:
+            fits = model.fits(mels)
+        except (KeyError, ValueError, IndexError, ZeroDivisionError) as error:
             raise UserError(f"{file}: not the weights of a boundary model: {error}") from error
         if not fits:
             raise UserError(f"{file}: the sizes do not fit {mels} filters and this vocabulary")

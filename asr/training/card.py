@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from asr.checksums import write_whole
 from asr.model_folder import CARD
 from asr.models.encoders.public import ENCODERS
 from asr.training.config import Config, SpeechConfig
@@ -18,7 +19,7 @@ def write_card(folder: Path, config: Config, progress: Progress, start: Path | N
     parts = [_summary(config, progress, start)]
     if start is not None and (start / CARD).is_file():
         parts.append((start / CARD).read_text("utf-8"))
-    (folder / CARD).write_text("\n---\n\n".join(parts), "utf-8")
+    write_whole(folder / CARD, "\n---\n\n".join(parts).encode())
 
 
 def _summary(config: Config, progress: Progress, start: Path | None) -> str:

@@ -61,6 +61,16 @@ def from_first(value: float) -> float:
     return float(shared)
 
 
+def any_of(flag: bool) -> bool:
+    """Return whether the flag is set in any process."""
+    if world_size() == 1:
+        return flag
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    count = torch.tensor([float(flag)], device=device)
+    distributed.all_reduce(count)
+    return bool(count > 0)
+
+
 def run_in_processes(count: int, function: Callable[..., Any], *arguments: Any) -> None:
     """Call function(*arguments) in `count` connected processes on this machine.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from asr.checksums import write_whole
 from asr.training import distributed
 
 
@@ -52,11 +53,26 @@ class Journal:
             self._board.close()
 
     def _drop_after(self, step: int) -> None:
-        """Delete entries that an interrupted run wrote after its last checkpoint."""
-        if self._path.exists():
-            lines = self._path.read_text("utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if json.loads(line)["step"] <= step]
-            self._path.write_text("".join(kept), "utf-8")
+        """Delete torn lines, and entries that were written after the last checkpoint."""
+        if not self._path.exists():
+            return
+        lines = self._path.read_text("utf-8", errors="replace").splitlines()
+        steps = [_step_of(line) for line in lines]
+        if torn := steps.count(None):
+            log_line(f"{self._path}: {torn} damaged lines removed")
+        kept = [
+            line for line, at in zip(lines, steps, strict=True) if at is not None and at <= step
+        ]
+        write_whole(self._path, "".join(f"{line}\n" for line in kept).encode())
+
+
+def _step_of(line: str) -> int | None:
+    """Return the step of a line; None if the line is damaged, such as one that a kill cut off."""
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return step if isinstance(step, int) else None
 
 
 def log_line(line: str) -> None:
@@ -67,4 +83,4 @@ def log_line(line: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a small, indented JSON file."""
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())

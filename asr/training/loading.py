@@ -11,6 +11,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.errors import UserError
+from asr.training.journal import log_line
+
+MOST_UNREADABLE = 20  # recordings; a disk or a corpus with more needs a person
+
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -22,6 +27,25 @@ class AudioStore:
         self._left = int(gigabytes * 1e9)
         self._read = read
         self._kept: dict[Path, NDArray[np.int16]] = {}
+        self._unreadable: set[Path] = set()
+
+    def readable(self, path: Path) -> NDArray[np.float32] | None:
+        """Return the samples (S,) of a file; None if it cannot be read, which is logged once.
+
+        Raises:
+            UserError: more than `MOST_UNREADABLE` files could not be read.
+        """
+        if path in self._unreadable:
+            return None
+        try:
+            return self[path]
+        except UserError as error:
+            self._unreadable.add(path)
+            count = len(self._unreadable)
+            if count > MOST_UNREADABLE:
+                raise UserError(f"{error}; with it {count} recordings cannot be read") from error
+            log_line(f"{error}; left out ({count} so far, at most {MOST_UNREADABLE})")
+            return None
 
     def __getitem__(self, path: Path) -> NDArray[np.float32]:
         """Return the samples (S,) in [−1, 1] of a file."""

@@ -17,14 +17,17 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from asr.errors import UserError
-from asr.training import distributed
+from asr.training import distributed, stopping
 from asr.training.config import TrainingSettings
+from asr.training.fingerprint import Fingerprint
 from asr.training.journal import Journal, log_line
 from asr.training.loading import prefetch
 from asr.training.state import (
+    Checkpoint,
     Progress,
+    Run,
     RunningAverage,
-    read_checkpoint,
+    checkpoints,
     restore,
     save_checkpoint,
 )
@@ -91,38 +94,68 @@ def rate_at(step: int, settings: TrainingSettings) -> float:
     return settings.rate * min(1.0, max(0.0, left))
 
 
-def train(task: Task, settings: TrainingSettings, folder: Path, seed: int) -> Progress:
-    """Train for all steps or until patience is exhausted; resume from the last checkpoint.
+def train(
+    task: Task,
+    settings: TrainingSettings,
+    folder: Path,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    fingerprint: Fingerprint | None = None,
+) -> Progress | None:
+    """Train for all steps or until patience is exhausted; None if SIGTERM stopped the run before.
+
+    checkpoint: to resume from. fingerprint: of the run, for its checkpoints.
 
     Writes into `folder`: checkpoints/, metrics.jsonl, tensorboard/, alignments/, and after each
     validation models/step-N with the averaged weights (only the best are kept).
 
     Raises:
-        UserError: the loss was not finite for too many steps in a row.
+        UserError: the loss was not finite for too many steps in a row, or the folder cannot be
+            written, such as on a full disk. The last checkpoint is as it was.
     """
-    checkpoint, damaged = read_checkpoint(folder / "checkpoints")
-    for path in damaged:
-        log_line(f"{path}: damaged, skipped")
     model = task.model
     if checkpoint is None:
         task.begin()
-    optimizer = make_optimizer(model, settings)
-    average = RunningAverage(model, settings.average)
-    progress = Progress()
+    run = Run(
+        Progress(),
+        model,
+        make_optimizer(model, settings),
+        RunningAverage(model, settings.average),
+        defaultdict(float),
+    )
     if checkpoint is not None:
-        progress = restore(checkpoint, model, optimizer, average)
-        log_line(f"resuming at step {progress.step} (epoch {progress.epoch})")
-    journal = Journal(folder, progress.step)
-    quiet = distributed.rank() > 0 or not sys.stderr.isatty()
-    bar = tqdm(total=settings.steps, initial=progress.step, unit="step", disable=quiet)
-    trainer = _Trainer(task, settings, folder, seed, optimizer, average, progress, journal, bar)
+        restore(checkpoint, run)
+        log_line(f"resuming at step {run.progress.step} (epoch {run.progress.epoch})")
     try:
-        while not trainer.finished:
+        return _train(task, settings, folder, seed, run, fingerprint)
+    except OSError as error:
+        kept = checkpoints(folder / "checkpoints")
+        rest = f"{kept[0].name} is whole: the same command resumes there" if kept else "begin again"
+        reason = error.strerror or error
+        raise UserError(
+            f"{error.filename or folder}: cannot be written: {reason}; {rest}"
+        ) from error
+
+
+def _train(
+    task: Task,
+    settings: TrainingSettings,
+    folder: Path,
+    seed: int,
+    run: Run,
+    fingerprint: Fingerprint | None,
+) -> Progress | None:
+    journal = Journal(folder, run.progress.step)
+    quiet = distributed.rank() > 0 or not sys.stderr.isatty()
+    bar = tqdm(total=settings.steps, initial=run.progress.step, unit="step", disable=quiet)
+    trainer = _Trainer(task, settings, folder, seed, run, fingerprint, journal, bar)
+    try:
+        while not (trainer.finished or trainer.stopped):
             trainer.run_epoch()
     finally:
         bar.close()
         journal.close()
-    return progress
+    return run.progress if trainer.finished else None
 
 
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
@@ -145,9 +178,8 @@ class _Trainer:
         settings: TrainingSettings,
         folder: Path,
         seed: int,
-        optimizer: torch.optim.Optimizer,
-        average: RunningAverage,
-        progress: Progress,
+        run: Run,
+        fingerprint: Fingerprint | None,
         journal: Journal,
         bar: Any,
     ) -> None:
@@ -155,14 +187,17 @@ class _Trainer:
         self.settings = settings
         self.folder = folder
         self.seed = seed
-        self.optimizer = optimizer
-        self.average = average
-        self.progress = progress
+        self.run = run
+        self.optimizer = run.optimizer
+        self.average = run.average
+        self.progress = run.progress
+        self.sums = run.sums
+        self.fingerprint = fingerprint
         self.journal = journal
         self.bar = bar
         self.bad_steps = 0
-        self.sums: defaultdict[str, Tensor | float] = defaultdict(float)
-        self.since = _Meter(progress.amount)
+        self.stopped = False
+        self.since = _Meter(run.progress.amount)
 
     @property
     def finished(self) -> bool:
@@ -193,7 +228,16 @@ class _Trainer:
                 self.validate()
             if self.finished:
                 return
+            if distributed.any_of(stopping.requested()):
+                return self.stop()
         self.progress.epoch, self.progress.position = epoch + 1, 0
+
+    def stop(self) -> None:
+        """Write a checkpoint, from which the run resumes as if it had not been stopped."""
+        self.stopped = True
+        if distributed.rank() == 0:
+            save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)
+        log_line(f"stopped by SIGTERM at step {self.progress.step}; the same command resumes there")
 
     def step(self, batches: Sequence[Any]) -> None:
         """Take one optimiser step on the mean loss of the batches."""
@@ -235,6 +279,7 @@ class _Trainer:
         values[f"{self.task.unit}_per_second"] = amount / seconds
         values["epoch"] = self.progress.epoch
         values["training_seconds"] = self.progress.seconds
+        values["skipped_steps"] = self.progress.skipped
         self.journal.write(self.progress.step, "train", values)
         self.bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
 
@@ -244,13 +289,7 @@ class _Trainer:
             figure = distributed.from_first(self._judge() if distributed.rank() == 0 else 0.0)
             self._keep_if_good(figure)
         if distributed.rank() == 0:
-            save_checkpoint(
-                self.folder / "checkpoints",
-                self.progress,
-                self.task.model,
-                self.optimizer,
-                self.average,
-            )
+            save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)
         self.since = _Meter(self.progress.amount)
 
     def _judge(self) -> float:
@@ -271,6 +310,7 @@ class _Trainer:
     def _keep_if_good(self, figure: float) -> None:
         """Save the model if it is one of the best `keep`; delete the one it replaces."""
         progress = self.progress
+        figure = math.inf if math.isnan(figure) else figure  # NaN has no place in an order
         improved = not progress.best or figure < progress.best[0][0]
         progress.worse = 0 if improved else progress.worse + 1
         ranked = sorted([*progress.best, (figure, progress.step)])
@@ -284,7 +324,11 @@ class _Trainer:
 
     def _count_bad_step(self) -> None:
         self.bad_steps += 1
-        log_line(f"step {self.progress.step}: the gradient is not finite; step skipped")
+        self.progress.skipped += 1
+        log_line(
+            f"step {self.progress.step}: the gradient is not finite; step skipped "
+            f"({self.progress.skipped} in this run)"
+        )
         if self.bad_steps >= MOST_BAD_STEPS:
             raise UserError(
                 f"the gradient was not finite for {MOST_BAD_STEPS} steps in a row; "

@@ -6,25 +6,34 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from torch import Tensor
 
 from asr.errors import UserError
-from asr.models.folder import WEIGHTS, copy_companions, read_folder
+from asr.models.folder import copy_companions, load_weights, read_folder
 from asr.tables import to_table
 from asr.training.card import write_card
 from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
 from asr.training.distributed import rank, run_in_processes
+from asr.training.fingerprint import fingerprint
 from asr.training.journal import log_line, write_json
 from asr.training.loop import Task, model_folder, train
-from asr.training.state import Progress, average_weights
+from asr.training.state import Progress, average_weights, open_checkpoint
+from asr.training.stopping import on_sigterm, requested
 
 
-def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[str] = ()) -> Path:
+def run(
+    config_file: Path,
+    folder: Path,
+    data: Path | None,
+    overrides: Sequence[str] = (),
+    continue_anyway: bool = False,
+) -> Path | None:
     """Train from a config in a run folder; resume if the folder has a checkpoint.
 
     data: the folder that the paths of the config are relative to; None means its own folder.
+    continue_anyway: resume although config, seed or data are not those that the run began with.
     Returns the model folder: the average of the best models, or the best one if the average is
-    worse on the dev set.
+    worse on the dev set. None if SIGTERM stopped the run, which a checkpoint then holds.
 
     Raises:
         UserError: the config, the data or the run folder cannot be used.
@@ -37,9 +46,10 @@ def run(config_file: Path, folder: Path, data: Path | None, overrides: Sequence[
     data = data or config_file.parent
     if isinstance(config, SpeechConfig) and not (folder / "config.json").exists():
         _check_manifests(config, data, config_file.parent)
-    arguments = (config, folder, data, config_file.parent)
-    run_in_processes(config.training.processes, _run_here, *arguments)
-    return folder / "model"
+    arguments = (config, folder, data, config_file.parent, continue_anyway)
+    with on_sigterm():
+        run_in_processes(config.training.processes, _run_here, *arguments)
+        return None if requested() else folder / "model"
 
 
 def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> None:
@@ -60,19 +70,24 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
         require_clean(data / manifest, symbols, {identifier for _, identifier in left_out})
 
 
-def _run_here(config: Config, folder: Path, data: Path, config_folder: Path) -> None:
+def _run_here(
+    config: Config, folder: Path, data: Path, config_folder: Path, continue_anyway: bool
+) -> None:
     """Train in this process; the first one finishes the model."""
-    task = _make_task(config, data, config_folder)
-    if rank() == 0:  # after the data are known to exist
-        write_json(folder / "config.json", to_table(config))
-    progress = train(task, config.training, folder, config.seed)
-    if rank() == 0:
-        _finish(task, progress, folder)
-        start = config.training.start_from
-        source = read_folder(Path(start)).path if start else None
-        if source is not None:
-            copy_companions(source, folder / "model")
-        write_card(folder / "model", config, progress, source)
+    with on_sigterm():
+        task = _make_task(config, data, config_folder)
+        begun_with = fingerprint(config, data, config_folder)
+        checkpoint = open_checkpoint(folder / "checkpoints", begun_with, continue_anyway)
+        if rank() == 0:  # after the data are known to exist
+            write_json(folder / "config.json", to_table(config))
+        progress = train(task, config.training, folder, config.seed, checkpoint, begun_with)
+        if rank() == 0 and progress is not None:
+            _finish(task, progress, folder)
+            start = config.training.start_from
+            source = read_folder(Path(start)).path if start else None
+            if source is not None:
+                copy_companions(source, folder / "model")
+            write_card(folder / "model", config, progress, source)
 
 
 def _make_task(config: Config, data: Path, config_folder: Path) -> Task:
@@ -93,7 +108,7 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
     """Save the average of the best models, or the best one if it is better on the dev set."""
     if not progress.best:
         raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
-    states = [load_file(str(model_folder(folder, step) / WEIGHTS)) for _, step in progress.best]
+    states = _best_weights(task, progress, folder)
     if len(states) > 1:
         task.model.load_state_dict(average_weights(states))
         task.model.eval()
@@ -105,3 +120,18 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
             return task.save(folder / "model")
     task.model.load_state_dict(states[0])
     task.save(folder / "model")
+
+
+def _best_weights(task: Task, progress: Progress, folder: Path) -> list[dict[str, Tensor]]:
+    """Return the weights of the best models, best first; damaged ones are named and left out."""
+    states: list[dict[str, Tensor]] = []
+    for _, step in progress.best:
+        try:
+            load_weights(task.model, model_folder(folder, step))
+        except UserError as error:
+            log_line(f"{error}; left out of the average")
+            continue
+        states.append({name: each.clone() for name, each in task.model.state_dict().items()})
+    if not states:
+        raise UserError(f"{folder}: none of its best models can be read")
+    return states

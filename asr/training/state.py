@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,8 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from asr.checksums import seal, unsealed, write_whole
 from asr.errors import UserError
+from asr.training.fingerprint import Fingerprint
+from asr.training.journal import log_line
 
+FORMAT = 1
+MOST_SHOWN = 4  # differences that are named
 KEPT_CHECKPOINTS = 2  # the newest, and its predecessor in case the newest is damaged
 
 
@@ -24,6 +29,7 @@ class Progress:
     step: optimiser steps taken. epoch, position: the next batch is `position` of `epoch`.
     best: (figure, step) of the best validations, best first. worse: validations since the best.
     amount: audio seconds or tokens processed. seconds: training time over all resumptions.
+    skipped: steps without a finite gradient.
     """
 
     step: int = 0
@@ -33,6 +39,7 @@ class Progress:
     worse: int = 0
     amount: float = 0.0
     seconds: float = 0.0
+    skipped: int = 0
 
 
 class RunningAverage:
@@ -68,29 +75,40 @@ class RunningAverage:
             torch._foreach_copy_(self._weights, own)
 
 
-def save_checkpoint(
-    folder: Path,
-    progress: Progress,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    average: RunningAverage,
-) -> Path:
-    """Write a checkpoint atomically (temporary file, fsync, rename)."""
+class Run(NamedTuple):
+    """What a checkpoint saves, and a resumed run restores in place.
+
+    sums: of the logged losses since the last line of the log.
+    """
+
+    progress: Progress
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: RunningAverage
+    sums: dict[str, Tensor | float]
+
+
+def save_checkpoint(folder: Path, run: Run, fingerprint: Fingerprint | None) -> Path:
+    """Write a checkpoint with its checksum, and remove all but the newest `KEPT_CHECKPOINTS`.
+
+    Raises:
+        OSError: it cannot be written; earlier ones are as they were.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     content = {
-        "progress": vars(progress),
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "average": {"updates": average.updates, "values": average.values},
+        "format": FORMAT,
+        "fingerprint": fingerprint._asdict() if fingerprint else None,
+        "progress": vars(run.progress),
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "average": {"updates": run.average.updates, "values": run.average.values},
+        "sums": dict(run.sums),
     }
-    path = folder / f"step-{progress.step:08d}.pt"
-    unfinished = path.with_suffix(".part")
-    with unfinished.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
-    for old in _checkpoints(folder)[KEPT_CHECKPOINTS:]:
+    stored = io.BytesIO()
+    torch.save(content, stored)
+    path = folder / f"step-{run.progress.step:08d}.pt"
+    write_whole(path, stored.getbuffer(), seal(stored.getbuffer()))
+    for old in checkpoints(folder)[KEPT_CHECKPOINTS:]:
         old.unlink()
     return path
 
@@ -101,43 +119,149 @@ class Checkpoint(NamedTuple):
     path: Path
     content: dict[str, Any]
 
-
-def read_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[Path]]:
-    """Read the newest readable checkpoint.
-
-    Returns the checkpoint (None if there is none) and the damaged files that were skipped.
-    """
-    damaged: list[Path] = []
-    for path in _checkpoints(folder):
-        content = _read(path)
-        if content is not None:
-            return Checkpoint(path, content), damaged
-        damaged.append(path)
-    return None, damaged
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """Of the run that wrote it; None in those of earlier versions."""
+        found = self.content.get("fingerprint")
+        return Fingerprint(**found) if found else None
 
 
-def restore(
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    average: RunningAverage,
-) -> Progress:
-    """Restore weights, buffers, optimiser and average from a checkpoint; return its progress.
+class Skipped(NamedTuple):
+    """A file that is no checkpoint to resume from, and the reason."""
+
+    path: Path
+    reason: str
+
+
+def read_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[Skipped]]:
+    """Read the newest good checkpoint.
+
+    Returns the checkpoint (None if there is none) and the newer files that were skipped.
 
     Raises:
-        UserError: the checkpoint holds a model of other sizes.
+        UserError: there are files, and none is good: a run is not begun anew by itself.
+    """
+    skipped: list[Skipped] = []
+    for path in checkpoints(folder):
+        try:
+            return Checkpoint(path, _read(path)), skipped
+        except (OSError, UserError) as error:
+            skipped.append(Skipped(path, str(error)))
+    if skipped:
+        path, reason = skipped[0]
+        raise UserError(
+            f"{path}: {reason}; no other checkpoint is there: remove it to begin anew, or use "
+            "another run folder"
+        )
+    return None, skipped
+
+
+def open_checkpoint(
+    folder: Path, fingerprint: Fingerprint, continue_anyway: bool
+) -> Checkpoint | None:
+    """Read the newest good checkpoint, and compare what its run was begun with; None without any.
+
+    fingerprint: of the run that resumes. continue_anyway: log what differs instead of refusing it.
+
+    Raises:
+        UserError: something differs, or as in `read_checkpoint`.
+    """
+    checkpoint, skipped = read_checkpoint(folder)
+    for path, reason in skipped:
+        log_line(f"{path}: {reason}; skipped")
+    if checkpoint is None:
+        return None
+    if checkpoint.fingerprint is None:
+        log_line(f"{checkpoint.path}: of an earlier version, without a checksum and a fingerprint")
+        return checkpoint
+    if differing := checkpoint.fingerprint.differences(fingerprint):
+        shown = "; ".join(differing[:MOST_SHOWN])
+        more = f"; and {len(differing) - MOST_SHOWN} more" if len(differing) > MOST_SHOWN else ""
+        what = f"{folder.parent}: not what the run was begun with: {shown}{more}"
+        if not continue_anyway:
+            raise UserError(f"{what}; use a new run folder, or --continue-anyway")
+        log_line(f"{what}; continuing anyway")
+    return checkpoint
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints of a folder, newest first."""
+    return sorted(folder.glob("step-*.pt"), reverse=True)
+
+
+def problem_of(path: Path) -> str:
+    """Return what is wrong with a checkpoint; empty if it is whole, or too old for a checksum."""
+    try:
+        _read(path)
+    except (OSError, UserError) as error:
+        return str(error)
+    return ""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a checkpoint.
+
+    Nothing in it is executed: torch reads tensors and plain values alone (`weights_only`).
+
+    Raises:
+        OSError, UserError: it cannot be read, is damaged, or not of this version; the reason.
+    """
+    try:
+        stored, has_checksum = unsealed(path.read_bytes())
+        content = torch.load(io.BytesIO(stored), map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file can raise almost anything
+        raise UserError(f"damaged, or not a checkpoint ({error!r:.60})") from error
+    if not isinstance(content, dict) or not content.keys() >= {"progress", "model", "optimizer"}:
+        raise UserError("not a checkpoint of this program")
+    number = content.get("format", FORMAT)
+    if number != FORMAT:
+        raise UserError(f"format {number!r:.20}, but this version reads format {FORMAT}")
+    if "format" in content and not has_checksum:
+        raise UserError("damaged: its checksum is missing")
+    return content
+
+
+def restore(checkpoint: Checkpoint, run: Run) -> None:
+    """Restore a run from a checkpoint.
+
+    Raises:
+        UserError: the checkpoint holds a model of other sizes, or is of another program.
     """
     path, content = checkpoint
     try:
-        model.load_state_dict(content["model"])
+        run.model.load_state_dict(content["model"])
     except RuntimeError as error:
         raise UserError(
             f"{path}: its model settings differ from the config; use a new run folder"
         ) from error
-    optimizer.load_state_dict(content["optimizer"])
-    average.updates = content["average"]["updates"]
-    _copy_all(average.values, content["average"]["values"])
-    return Progress(**content["progress"])
+    try:
+        run.optimizer.load_state_dict(content["optimizer"])
+        _restore_average(run.average, content["average"])
+        _restore_progress(run.progress, content["progress"])
+        device = next(run.model.parameters()).device
+        for name, value in content.get("sums", {}).items():
+            run.sums[name] = value.to(device) if isinstance(value, Tensor) else float(value)
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+        raise UserError(f"{path}: not a checkpoint of this program: {error!r:.200}") from error
+
+
+def _restore_average(average: RunningAverage, content: Any) -> None:
+    average.updates = int(content["updates"])
+    for value, source in zip(average.values, content["values"], strict=True):
+        if value.shape != source.shape:
+            raise ValueError("its average has other sizes")
+        value.copy_(source)
+
+
+def _restore_progress(progress: Progress, content: Any) -> None:
+    known = vars(progress)
+    for name, value in content.items():
+        if name not in known or not isinstance(value, type(known[name])):
+            raise ValueError(f"progress.{name} = {value!r:.40}")
+        setattr(progress, name, value)
+    progress.best = [(float(figure), int(step)) for figure, step in progress.best]
 
 
 def average_weights(
@@ -154,22 +278,3 @@ def average_weights(
         values = torch.stack([state[name].double() for state in states])
         means[name] = torch.tensordot(parts, values, 1).float()
     return means
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints, newest first."""
-    return sorted(folder.glob("step-*.pt"), reverse=True)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """Return the content of a checkpoint, or None if it is damaged."""
-    try:
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        return content
-    except Exception:  # a damaged file can raise almost anything
-        return None
-
-
-def _copy_all(values: list[Tensor], sources: list[Tensor]) -> None:
-    for value, source in zip(values, sources, strict=True):
-        value.copy_(source)

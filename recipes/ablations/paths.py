@@ -45,6 +45,7 @@ from asr.training.config import LossSettings, TrainingSettings
 from asr.training.journal import log_line
 from asr.training.loop import Losses, Validation, train
 from asr.training.losses.sequences import sequence_loss, shift
+from asr.training.state import read_checkpoint
 from asr.training.tasks.translation_data import Example, TextBatch
 
 Figures = dict[str, Any]  # a line of metrics.jsonl of kind "dev"
@@ -170,7 +171,8 @@ def run(folder: Path, toy: str, cut: str, seed: int, sizes: Sizes, steps: int) -
         log_line(f"{toy}, {cut}, seed {seed}")
         folder.mkdir(parents=True, exist_ok=True)
         settings = replace(TRAINING, steps=steps, validate_every=max(1, steps // 2))
-        train(ToyTask(toy, cut, seed, sizes), settings, folder, seed)
+        checkpoint, _ = read_checkpoint(folder / "checkpoints")
+        train(ToyTask(toy, cut, seed, sizes), settings, folder, seed, checkpoint)
         found = _records(folder / "metrics.jsonl")
     if found[-1]["step"] != steps:
         raise UserError(f"{folder}: holds a run of {found[-1]['step']} steps, wanted {steps}")

@@ -27,6 +27,7 @@ from tqdm import tqdm
 from asr.alignment.boundaries import word_boundaries
 from asr.audio.mel import FRAMES_PER_SECOND
 from asr.audio.read import read
+from asr.checksums import renew_checksum, write_whole
 from asr.corpora.manifest import read_manifest
 from asr.corpora.word_times import Timed, read_word_times, timed_words
 from asr.errors import UserError, exit_status
@@ -164,7 +165,8 @@ def main() -> None:
     print(f"{len(learnt.true)} boundaries in training; mean error on {len(out.true)} others:")
     print(f"{before:.1f} ms before, {after:.1f} ms after refinement")
     stored = {name: value.half().contiguous() for name, value in model.state_dict().items()}
-    (given.model / BOUNDARIES).write_bytes(save(stored))
+    write_whole(given.model / BOUNDARIES, save(stored, {"format": "1"}))
+    renew_checksum(given.model / BOUNDARIES)
 
 
 if __name__ == "__main__":

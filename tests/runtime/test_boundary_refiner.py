@@ -70,7 +70,8 @@ def test_offsets_are_those_of_the_trained_network():
     given = (surroundings(features, frames), characters, is_end)
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
     network = BoundaryNetwork.of(weights, len(VOCABULARY))
-    assert (network.reach, network.context, network.mels) == (REACH, CONTEXT, MELS)
+    assert (network.reach, network.context) == (REACH, CONTEXT)
+    assert network.fits(MELS) and not network.fits(MELS + 2)
     with torch.no_grad():
         wanted = model.offsets(*given)
     assert network.offsets(*(each.numpy() for each in given)).tolist() == wanted.tolist()

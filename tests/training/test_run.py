@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from tiny_model import write_tiny_model
 from tones import write_tones
 
+from asr.checksums import renew_checksum
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
 from asr.tables import to_table
@@ -56,9 +57,9 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tones, tmp_path, m
 
     kept = loop.save_checkpoint
 
-    def stop_after_saving(folder, progress, *rest):
-        kept(folder, progress, *rest)
-        if progress.step == 8:
+    def stop_after_saving(folder, state, *rest):
+        kept(folder, state, *rest)
+        if state.progress.step == 8:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(loop, "save_checkpoint", stop_after_saving)
@@ -83,7 +84,7 @@ def test_a_resumed_run_keeps_its_normaliser_when_the_data_change(tones, tmp_path
     run(CONFIG, tmp_path / "run", tones, [*options, "training.steps=4"])
     first = weights_of(tmp_path / "run", 4)
     manifest.write_text("".join(lines[30:]))
-    run(CONFIG, tmp_path / "run", tones, [*options, "training.steps=8"])
+    run(CONFIG, tmp_path / "run", tones, [*options, "training.steps=8"], continue_anyway=True)
     resumed = weights_of(tmp_path / "run", 8)
     run(CONFIG, tmp_path / "new", tones, [*options, "training.steps=4"])
     new = weights_of(tmp_path / "new", 4)
@@ -212,6 +213,8 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
     (model / "words.npz").write_bytes(b"language models travel with their model")
     own = json.loads((model / "config.json").read_text()) | {"decoding": {"lm_weight": 0.5}}
     (model / "config.json").write_text(json.dumps(own))
+    for name in ("words.npz", "config.json"):
+        renew_checksum(model / name)
     (model / "README.md").write_text("# The first model\n")
     still = ["training.steps=4", "training.rate=0.0", "training.average=0.0"]
     plan = [*TINY, *still, f"training.start_from={model}"]
@@ -232,6 +235,7 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
         run(CONFIG, tmp_path / "third", tones, [*plan, "model.encoder.state_size=10"])
     vocabulary = model / "vocabulary.json"
     vocabulary.write_text(vocabulary.read_text().replace('"z"', '"ä"'))
+    renew_checksum(vocabulary)
     with pytest.raises(UserError, match="its characters differ"):
         run(CONFIG, tmp_path / "fourth", tones, plan)
 

@@ -146,9 +146,11 @@ class SpeechData:
         """Read, augment and pad the utterances of one batch."""
         random = np.random.default_rng((self.config.seed, epoch, position))
         waveforms, targets = [], []
-        for index in indices:
+        recordings = self._recordings(indices)
+        indices = [index for index, _ in recordings]
+        for index, recording in recordings:
             factor = float(random.choice(self.config.augment.speeds))
-            samples = augment.speed(self.store[self.examples[index].audio], factor)
+            samples = augment.speed(recording, factor)
             if self.teacher is not None:
                 targets.append(self._taught(self.teacher, samples, factor))
             waveforms.append(self._augmented(samples, self.examples[index], random))
@@ -231,19 +233,40 @@ class SpeechData:
             return torch.zeros(0, len(self.vocabulary))
         return torch.from_numpy(teacher(samples))
 
+    def _recordings(self, indices: Sequence[int]) -> list[tuple[int, NDArray[np.float32]]]:
+        """Read the recordings of a batch, with their indices; without those that cannot be read.
+
+        If none can be read, the shortest of all that can takes their place, since a step needs a
+        batch in every process.
+
+        Raises:
+            UserError: too many recordings cannot be read.
+        """
+        read = [(at, self.store.readable(self.examples[at].audio)) for at in indices]
+        found = [(at, samples) for at, samples in read if samples is not None]
+        if found:
+            return found
+        for at in sorted(range(len(self.examples)), key=lambda at: self.examples[at].duration):
+            samples = self.store.readable(self.examples[at].audio)
+            if samples is not None:
+                return [(at, samples)]
+        raise UserError("no recording can be read")
+
     def _augmented(
         self, samples: NDArray[np.float32], example: _Example, random: np.random.Generator
     ) -> NDArray[np.float32]:
         """Augment without a change of times: room, noise, level, telephone."""
         settings = self.config.augment
         if settings.room_share and random.random() < settings.room_share:
-            room = self.store[self.rooms[int(random.integers(len(self.rooms)))]]
-            samples = augment.reverberate(samples, room)
+            room = self.store.readable(self.rooms[int(random.integers(len(self.rooms)))])
+            if room is not None:
+                samples = augment.reverberate(samples, room)
         if self.noise and example.tokens and random.random() < settings.noise_share:
-            noise = self.store[self.noise[int(random.integers(len(self.noise)))]]
+            noise = self.store.readable(self.noise[int(random.integers(len(self.noise)))])
             lowest, highest = settings.noise_snr_db
             ratio = float(random.uniform(lowest, highest))
-            samples = augment.add_noise(samples, noise, ratio, int(random.integers(len(noise))))
+            if noise is not None:
+                samples = augment.add_noise(samples, noise, ratio, int(random.integers(len(noise))))
         samples = augment.volume(samples, float(random.uniform(-1, 1)) * settings.gain_db)
         if settings.telephone_share and random.random() < settings.telephone_share:
             samples = augment.telephone(samples, SAMPLE_RATE)

@@ -1,0 +1,1 @@
+"""Damaged files of every kind, given to every command: `python tests/fuzz.py --help`."""
