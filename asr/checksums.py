@@ -46,8 +46,8 @@ def write_checksums(folder: Path, names: Iterable[str]) -> None:
         for name in sorted(names)
         if (folder / name).is_file()
     }
-    content = json.dumps({"format": FORMAT, "sha256": sums}, indent=1) + "\n"
-    write_whole(folder / CHECKSUMS, content.encode())
+    content = {"format": FORMAT, "sha256": sums, "of_these": _digest_of_list(sums)}
+    write_whole(folder / CHECKSUMS, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def renew_checksum(file: Path) -> None:
@@ -66,8 +66,10 @@ def read_checksums(folder: Path) -> dict[str, str]:
     try:
         content = json.loads(path.read_text("utf-8"))
         number, sums = content["format"], content["sha256"]
-        if number == FORMAT and all(isinstance(each, str) for each in sums.values()):
+        if number == FORMAT and content["of_these"] == _digest_of_list(sums):
             return dict(sums)
+        if number == FORMAT:
+            raise ValueError("its own checksum differs")
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -112,6 +114,10 @@ def unsealed(content: bytes) -> tuple[bytes, bool]:
     if content[start + len(_SEAL) :] != _digest(inner).encode():
         raise ValueError("its checksum differs")
     return inner, True
+
+
+def _digest_of_list(sums: dict[str, str]) -> str:
+    return _digest(json.dumps(sums, sort_keys=True).encode())
 
 
 def _digest(content: bytes | memoryview) -> str:

@@ -139,6 +139,13 @@ def _prepare_check(given: argparse.Namespace) -> int:
     return run_check(given.manifest)
 
 
+def _check(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from asr.commands.check import run
+
+    return run(given.path, given.renew)
+
+
 def _translate(given: argparse.Namespace) -> int:
     _use_one_thread()
     from asr.commands.translate import run
@@ -170,4 +177,5 @@ _COMMANDS = {
     "prepare_pseudo_labels": _prepare_pseudo_labels,
     "prepare_check": _prepare_check,
     "translate": _translate,
+    "check": _check,
 }

@@ -20,8 +20,8 @@ class UserError(ValueError):
 def exit_status(command: Callable[[], int | None]) -> int:
     """Run a command and return its exit status; None counts as 0.
 
-    User errors, files that cannot be read or written, and packages of the extra that are not
-    installed, are reported in one line on stderr.
+    User errors, files that cannot be read or written, a lack of memory, and packages of the extra
+    that are not installed, are reported in one line on stderr.
     """
     try:
         status = command() or 0
@@ -41,6 +41,9 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except OSError as error:
         _abandon_stdout()
         complain(f"{error.filename}: {error.strerror}" if error.filename else error)
+        return FAILED
+    except MemoryError:
+        complain("not enough memory for this input")
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -23,10 +23,13 @@ from fuzzing.run import Outcome, Runner
 BAD = ("traceback", "crash", "hang", "silent")
 
 
-def fuzz(count: int, seed: int, first: int = 0) -> list[Outcome]:
-    """Run trials first … first + count − 1 and return their outcomes."""
+def fuzz(count: int, seed: int, first: int = 0, training: bool = True) -> list[Outcome]:
+    """Run trials first … first + count − 1 and return their outcomes.
+
+    training: also of `asr train`, whose trials take seconds.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        cases = write_inputs(Path(folder, "whole"))
+        cases = write_inputs(Path(folder, "whole"), training)
         work = Path(folder, "work")
         require_whole(cases, work)
         runner = Runner(seed, cases, work)

@@ -49,6 +49,7 @@ def command_line() -> argparse.ArgumentParser:
     _add_score(commands)
     _add_prepare(commands)
     _add_translate(commands)
+    _add_check(commands)
     return whole
 
 
@@ -429,3 +430,25 @@ moves to the next cue. The package's models translate English to French and Germ
         "--heat-map", type=Path, metavar="OUT", help="Draw the attention weights: .png .svg .pdf."
     )
     parser.set_defaults(command="translate")
+
+
+def _add_check(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "check",
+        "verify the files of a model or a run",
+        """Print each file of a model folder or a run folder with its format and whether its
+checksum holds, and load the models. The exit status is 2 if a file is damaged.""",
+        """  asr check english
+  asr check runs/one
+  asr check runs/one/model --renew""",
+    )
+    parser.add_argument(
+        "path", type=Path, metavar="MODEL|RUN", help="Folder, or the name of a packaged model."
+    )
+    parser.add_argument(
+        "--renew",
+        action="store_true",
+        help="Write the checksums anew, after a file was changed on purpose.",
+    )
+    parser.set_defaults(command="check")

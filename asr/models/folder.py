@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import save
@@ -26,6 +27,8 @@ from asr.model_folder import (
     read_folder,
 )
 
+Module = TypeVar("Module", bound=nn.Module)
+
 __all__ = [
     "BOUNDARIES",
     "CARD",
@@ -34,6 +37,7 @@ __all__ = [
     "LANGUAGE_MODEL",
     "WEIGHTS",
     "ModelFolder",
+    "build_with_weights",
     "copy_folder",
     "load_weights",
     "read_folder",
@@ -151,14 +155,34 @@ def load_weights(module: nn.Module, path: Path, file: str = WEIGHTS) -> None:
         UserError: the file is missing, damaged, or of a model of other sizes.
     """
     state = read_weights(path / file)
+    _require_shapes(module, state, path / file)
+    module.load_state_dict(state)
+
+
+def build_with_weights(build: Callable[[], Module], path: Path) -> Module:
+    """Build a module and fill it with the weights of a model folder.
+
+    It is built without memory first, so that settings that do not fit the weights allocate nothing.
+
+    Raises:
+        UserError: as `load_weights`.
+    """
+    state = read_weights(path / WEIGHTS)
+    with torch.device("meta"):
+        _require_shapes(build(), state, path / WEIGHTS)
+    module = build()
+    module.load_state_dict(state)
+    return module
+
+
+def _require_shapes(module: nn.Module, state: dict[str, Tensor], file: Path) -> None:
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     differing = sorted(
         name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name)
     )
     if differing:
-        raise UserError(f"{path / file}: {differing[0]} and {len(differing) - 1} more do not fit")
-    module.load_state_dict(state)
+        raise UserError(f"{file}: {differing[0]} and {len(differing) - 1} more do not fit")
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from asr.models.encoders.acoustic import (
     FrontEnd,
 )
 from asr.models.encoders.frozen import FrozenFeatures
-from asr.models.folder import load_weights
+from asr.models.folder import build_with_weights
 from asr.models.settings import SpeechSettings
 from asr.tables import from_table
 
@@ -182,13 +182,15 @@ def load_speech_model(folder: ModelFolder, vocabulary_size: int) -> SpeechModel:
     Raises:
         UserError: the weights are missing, damaged or of other sizes, or the settings impossible.
     """
-    settings = from_table(SpeechSettings, folder.model)
-    try:
-        model = build_speech_model(settings, vocabulary_size).eval().requires_grad_(False)
-    except (ValueError, RuntimeError) as error:
-        raise UserError(f"{folder.path}: no model can have these sizes: {error}") from error
-    load_weights(model, folder.path)
-    return model
+    settings = from_table(SpeechSettings, folder.model, f"{folder.path}: model")
+
+    def build() -> SpeechModel:
+        try:
+            return build_speech_model(settings, vocabulary_size)
+        except (ValueError, RuntimeError) as error:
+            raise UserError(f"{folder.path}: no model can have these sizes: {error}") from error
+
+    return build_with_weights(build, folder.path).eval().requires_grad_(False)
 
 
 def _front_end(settings: SpeechSettings) -> tuple[Features, Normalizer, FrontEnd]:

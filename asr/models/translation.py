@@ -12,7 +12,7 @@ from asr.model_folder import ModelFolder
 from asr.models.build import build_decoder
 from asr.models.decoder import Decoder
 from asr.models.encoders.textual import TextualEncoder
-from asr.models.folder import load_weights
+from asr.models.folder import build_with_weights
 from asr.models.settings import TranslationSettings
 from asr.tables import to_table
 
@@ -69,9 +69,11 @@ def load_translation_model(
     Raises:
         UserError: the weights are missing, damaged or of other sizes, or the settings impossible.
     """
-    try:
-        model = build_translation_model(settings, source_size, target_size)
-    except (ValueError, RuntimeError, TypeError) as error:
-        raise UserError(f"{folder.path}: invalid model sizes: {error}") from error
-    load_weights(model, folder.path)
-    return model.eval().requires_grad_(False)
+
+    def build() -> TranslationModel:
+        try:
+            return build_translation_model(settings, source_size, target_size)
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise UserError(f"{folder.path}: invalid model sizes: {error}") from error
+
+    return build_with_weights(build, folder.path).eval().requires_grad_(False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -74,7 +75,7 @@ def _run_here(
     config: Config, folder: Path, data: Path, config_folder: Path, continue_anyway: bool
 ) -> None:
     """Train in this process; the first one finishes the model."""
-    with on_sigterm():
+    with on_sigterm(), _memory_as_user_error():
         task = _make_task(config, data, config_folder)
         begun_with = fingerprint(config, data, config_folder)
         checkpoint = open_checkpoint(folder / "checkpoints", begun_with, continue_anyway)
@@ -88,6 +89,20 @@ def _run_here(
             if source is not None:
                 copy_companions(source, folder / "model")
             write_card(folder / "model", config, progress, source)
+
+
+@contextmanager
+def _memory_as_user_error() -> Iterator[None]:
+    """Replace the error of an allocator by one line."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # torch raises RuntimeError
+        if not isinstance(error, MemoryError) and "allocate" not in str(error):
+            raise
+        raise UserError(
+            "not enough memory: lower batches.size, or the sizes of the model; the same command "
+            "resumes from the last checkpoint"
+        ) from error
 
 
 def _make_task(config: Config, data: Path, config_folder: Path) -> Task:

@@ -144,7 +144,7 @@ def read_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[Skipped]]:
     skipped: list[Skipped] = []
     for path in checkpoints(folder):
         try:
-            return Checkpoint(path, _read(path)), skipped
+            return Checkpoint(path, read_content(path)), skipped
         except (OSError, UserError) as error:
             skipped.append(Skipped(path, str(error)))
     if skipped:
@@ -189,16 +189,7 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.pt"), reverse=True)
 
 
-def problem_of(path: Path) -> str:
-    """Return what is wrong with a checkpoint; empty if it is whole, or too old for a checksum."""
-    try:
-        _read(path)
-    except (OSError, UserError) as error:
-        return str(error)
-    return ""
-
-
-def _read(path: Path) -> dict[str, Any]:
+def read_content(path: Path) -> dict[str, Any]:
     """Return the content of a checkpoint.
 
     Nothing in it is executed: torch reads tensors and plain values alone (`weights_only`).

@@ -179,11 +179,11 @@ class Case(NamedTuple):
     arguments: list[str]
 
 
-def write_inputs(root: Path) -> list[Case]:
+def write_inputs(root: Path, training: bool = True) -> list[Case]:
     """Write all inputs into a folder, and return the cases, those that train last."""
     cases = [*_speech(root / "speech"), *_translation(root / "translation")]
     cases += [*_texts(root / "texts"), *_corpora(root / "corpora")]
-    return cases + _training(root)
+    return cases + _training(root) if training else cases
 
 
 def require_whole(cases: list[Case], work: Path) -> None:

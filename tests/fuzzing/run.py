@@ -45,7 +45,7 @@ def trial(index: int, seed: int, cases: list[Case], work: Path) -> Outcome:
     random = Random(f"{seed}-{index}")
     training = [each for each in cases if is_training(each)]
     others = [each for each in cases if not is_training(each)]
-    case = random.choice(training if random.random() < TRAINING_SHARE else others)
+    case = random.choice(training if training and random.random() < TRAINING_SHARE else others)
     folder = work / "inputs"
     copy(case.folder, folder)
     target = folder / case.target
@@ -166,4 +166,4 @@ def _case_of(index: int, seed: int, cases: list[Case]) -> str:
     random = Random(f"{seed}-{index}")
     training = [each for each in cases if is_training(each)]
     others = [each for each in cases if not is_training(each)]
-    return random.choice(training if random.random() < TRAINING_SHARE else others).name
+    return random.choice(training if training and random.random() < TRAINING_SHARE else others).name
