@@ -239,9 +239,8 @@ the cost of decoding; lines with the same source are references of one sentence.
         metavar="P",
         help="Translation: divide scores by the length to this power, 0 to 1.",
     )
-    parser.add_argument(
-        "--whole", action="store_true", help="Translate each source as one sentence."
-    )
+    whole = "Translate each source as one sentence."
+    parser.add_argument("--whole", action="store_true", help=whole)
     parser.add_argument(
         "--heat-map",
         type=Path,
@@ -446,9 +445,6 @@ checksum holds, and load the models. The exit status is 2 if a file is damaged."
     parser.add_argument(
         "path", type=Path, metavar="MODEL|RUN", help="Folder, or the name of a packaged model."
     )
-    parser.add_argument(
-        "--renew",
-        action="store_true",
-        help="Write the checksums anew, after a file was changed on purpose.",
-    )
+    renew = "Write the checksums anew, after a file was changed on purpose."
+    parser.add_argument("--renew", action="store_true", help=renew)
     parser.set_defaults(command="check")

@@ -194,7 +194,7 @@ def test_a_full_disk_stops_with_the_last_checkpoint(begun, tones, monkeypatch, f
         return opened(path, mode, *rest, **named)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(UserError, match=r"No space left.*resumes from step-00000008"):
+    with pytest.raises(UserError, match=r"No space left.*step-00000008.pt is whole"):
         run(CONFIG, begun, tones, LONGER)
     monkeypatch.setattr(Path, "open", opened)
     there = {each.name: each.read_bytes() for each in (begun / "checkpoints").iterdir()}
