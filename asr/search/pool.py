@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from asr.errors import UserError
 from asr.results import StopReason
 from asr.search.hypothesis import Ending
 from asr.search.options import BeamSettings
@@ -67,14 +68,17 @@ class Pool:
         """Return the best that have ended, best first, then those that the guard stopped.
 
         Raises:
-            ValueError: none has ended, which only happens if scores are NaN.
+            UserError: none has ended, which only happens if scores are NaN.
         """
         by_score = [
             *sorted(self._ended, key=lambda ending: -ending.score),
             *sorted(self._looping, key=lambda ending: -ending.score),
         ]
         if not by_score:
-            raise ValueError("no hypothesis has ended: the scores are not numbers (NaN)")
+            raise UserError(
+                "the scores of the search are not numbers: the weights of the model, or of its "
+                "language model, are damaged"
+            )
         return by_score[: self._best]
 
     def _end_all(self, step: int, report: StepReport) -> None:

@@ -6,6 +6,9 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -263,3 +266,30 @@ def test_a_damaged_best_model_is_left_out_of_the_average(begun, tones, capsys):
     run(CONFIG, begun, tones, PLAN)
     assert f"{weights}: damaged" in capsys.readouterr().err
     assert (begun / "model" / "model.safetensors").is_file()
+
+
+def test_sigterm_stops_several_processes_at_the_same_step(tones, tmp_path):
+    plan = [*TINY, "batches.size=12", "training.steps=100000", "training.processes=2"]
+    command = [sys.executable, "-m", "asr", "train", str(CONFIG), str(tmp_path), "--data"]
+    command += [str(tones), *(part for each in plan for part in ("--set", each))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as training:
+        while not list(tmp_path.glob("checkpoints/step-*.pt")):
+            assert training.poll() is None
+            time.sleep(0.2)
+        training.terminate()
+        out, told = training.communicate(timeout=300)
+    assert training.returncode == 0 and out == b"", told
+    assert b"stopped by SIGTERM at step" in told
+    step = int(newest(tmp_path).stem.partition("-")[2])
+    assert f"at step {step};".encode() in told
+    shorter = [*plan, "training.processes=1", f"training.steps={step + 2}"]
+    run(CONFIG, tmp_path, tones, shorter)
+    assert records(tmp_path, "dev")[-1]["step"] == step + 2
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_one_line(begun, tones):
+    (begun / "checkpoints").chmod(0o500)
+    with pytest.raises(UserError, match="Permission denied"):
+        run(CONFIG, begun, tones, LONGER)
+    (begun / "checkpoints").chmod(0o700)
