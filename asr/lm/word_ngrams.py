@@ -109,8 +109,8 @@ def _parsed(file: Mapping[str, NDArray[Any]]) -> WordNgrams:
     tables: list[Table] = []
     contexts = len(unigrams)
     for order in range(2, 2 + sum(name.startswith("last") for name in file)):
-        arrays = (file[f"{name}{order}"] for name in ("follow", "last", "levels"))
-        tables.append(_table(*arrays, contexts, len(unigrams)))
+        follow, last, levels = (file[f"{name}{order}"] for name in ("follow", "last", "levels"))
+        tables.append(_table(follow, last, levels, contexts, len(unigrams)))
         contexts = len(tables[-1].codes)
     return WordNgrams(words, unigrams / total, tables)
 
