@@ -100,9 +100,8 @@ class LSTMWords:
     @property
     def size(self) -> int:
         """V, the number of words."""
-        return (
-            self._first[0].shape[-1] - len(self._rarer) + sum(len(each[2]) for each in self._rarer)
-        )
+        parts: list[int] = [self._first[0].shape[-1] - len(self._rarer)]
+        return sum(parts + [len(bias) for _, _, bias in self._rarer])
 
     @property
     def state_size(self) -> int:
