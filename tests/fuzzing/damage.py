@@ -220,7 +220,9 @@ def _npz(random: Random, path: Path) -> None:
         arrays = {name: file[name] for name in file.files}
     if random.random() < 0.1:
         arrays[random.choice(list(arrays))] = np.array([Malicious()], dtype=object)
-    np.savez_compressed(path, **_arrays_changed(random, arrays))
+    else:
+        arrays = _arrays_changed(random, arrays)
+    np.savez_compressed(path, **arrays)
 
 
 def _npy(random: Random, path: Path) -> None:

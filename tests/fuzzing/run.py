@@ -91,6 +91,7 @@ def _run(arguments: list[str], work: Path) -> tuple[str, str]:
 def _captured(path: Path, descriptor: int) -> Iterator[None]:
     """Write what goes to a file descriptor into a file."""
     stream = sys.stdout if descriptor == 1 else sys.stderr
+    stream.flush()
     kept = os.dup(descriptor)
     try:
         with path.open("wb") as file:
@@ -119,6 +120,9 @@ def _serve(pipe: Connection, seed: int, cases: list[Case], work: Path, memory: i
     def stop(*_: object) -> None:
         raise Hang
 
+    # Not those that a test runner captures: what the commands print is read from the descriptors.
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     signal.signal(signal.SIGALRM, stop)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
