@@ -18,7 +18,8 @@ from typing import NamedTuple
 from fuzzing.damage import PICKLED, copy, damage
 from fuzzing.inputs import Case, is_training
 
-SECONDS = 20  # a command on tiny inputs needs one or two
+SECONDS = 20  # of CPU time; a command on tiny inputs needs one or two
+WAIT = 300  # s; a process that does not end by then waits for something that never comes
 MEMORY = 3 << 30  # bytes of data, torch included
 TRAINING_SHARE = 0.2  # of the trials
 
@@ -66,7 +67,7 @@ def _run(arguments: list[str], work: Path) -> tuple[str, str]:
     from asr.cli import main
 
     errors = work / "stderr"
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with _captured(work / "stdout", 1), _captured(errors, 2):
             status: object = main(arguments)
@@ -77,7 +78,7 @@ def _run(arguments: list[str], work: Path) -> tuple[str, str]:
     except BaseException as error:
         return "traceback", _place(error)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     texts = [each.read_text("utf-8", "replace") for each in (errors, work / "stdout")]
     said = [line for line in texts[0].splitlines() if "error: " in line]
     if status == 0:
@@ -123,7 +124,7 @@ def _serve(pipe: Connection, seed: int, cases: list[Case], work: Path, memory: i
     # Not those that a test runner captures: what the commands print is read from the descriptors.
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGPROF, stop)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while (index := pipe.recv()) is not None:
@@ -148,7 +149,7 @@ class Runner:
         """Run one trial; see `trial`."""
         self._pipe.send(index)
         try:
-            if self._pipe.poll(2 * SECONDS):
+            if self._pipe.poll(WAIT):
                 found: Outcome = self._pipe.recv()
                 return found
             kind = "hang"
