@@ -83,13 +83,10 @@ def _row(kind: type[Settings], name: str, hint: Any) -> str:
 
 
 def _range(meaning: About) -> str:
-    """Return a sentence on the range, without bounds that only detect typing errors."""
+    """Return a sentence on the range; empty if there is none."""
     if meaning.choices:
         return "One of: " + ", ".join(f"`{each}`" for each in meaning.choices) + "."
-    least, most = meaning.least, meaning.most
-    if least is not None and most is not None and most <= 10:
-        return f"From {least:g} to {most:g}."
-    return ""
+    return f"{meaning.range[:1].upper()}{meaning.range[1:]}." if meaning.range else ""
 
 
 def _toml(value: object) -> str:

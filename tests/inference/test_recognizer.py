@@ -13,6 +13,7 @@ from tiny_model import write_tiny_model
 import asr
 from asr import model_folder
 from asr.audio.read import SAMPLE_RATE, Waveform, read
+from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference import decoding
 from asr.inference import recognizer as recognizer_module
@@ -328,14 +329,17 @@ def test_folders_that_are_no_speech_model_are_refused(tmp_path: Path) -> None:
         ("vocabularies", [], "without its vocabulary.json"),
     ]:
         (changed / "config.json").write_text(json.dumps(config | {part: value}), "utf-8")
+        renew_checksum(changed / "config.json")
         with pytest.raises(UserError, match=message):
             Recognizer.load(changed)
     config["model"]["decoder"]["state_size"] = 13
     (changed / "config.json").write_text(json.dumps(config), "utf-8")
+    renew_checksum(changed / "config.json")
     with pytest.raises(UserError, match="do not fit"):
         Recognizer.load(changed)
     config["model"]["encoder"]["layers_before_reduction"] = 9
     (changed / "config.json").write_text(json.dumps(config), "utf-8")
+    renew_checksum(changed / "config.json")
     with pytest.raises(UserError, match="layers_before_reduction"):
         Recognizer.load(changed)
 
@@ -345,12 +349,14 @@ def test_a_model_has_its_own_decoding_defaults(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text("utf-8"))
     changed = config | {"decoding": {"beam": 3, "fastest": 0.0}}
     (folder / "config.json").write_text(json.dumps(changed), "utf-8")
+    renew_checksum(folder / "config.json")
     own = Recognizer.load(folder).decoding
     assert own == replace(DecodingOptions(), beam=3, fastest=0.0)
     assert Recognizer.load(folder).configured(beam=5).decoding.fastest == 0.0
     copy_folder(folder, tmp_path / "copy", bits=16)
     assert Recognizer.load(tmp_path / "copy").decoding == own
     (folder / "config.json").write_text(json.dumps(config | {"decoding": {"beam": 0}}), "utf-8")
+    renew_checksum(folder / "config.json")
     with pytest.raises(UserError, match=r"decoding\.beam must be from 1"):
         Recognizer.load(folder)
 
@@ -364,6 +370,7 @@ def test_word_confidence_is_calibrated_for_the_models_own_search(
     config = json.loads((folder / "config.json").read_text("utf-8"))
     config["confidence"] = {"bias": 0.5, "word": 0.25, "score": 2.0}
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    renew_checksum(folder / "config.json")
     copy_folder(folder, tmp_path / "copy", bits=16)
     recognizer = Recognizer.load(tmp_path / "copy")
     found = recognizer.transcribe(speech)
@@ -394,6 +401,7 @@ def test_a_calibration_that_is_none_is_refused(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text("utf-8"))
     config["confidence"] = {"bias": 0.5, "words": 0.25, "score": 2.0}
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    renew_checksum(folder / "config.json")
     with pytest.raises(UserError, match=r"confidence.*words"):
         Recognizer.load(folder)
 

@@ -13,6 +13,7 @@ from fake_encoder import fake_encoder
 from tiny_model import write_tiny_model
 
 from asr.audio.speech import speech_mask
+from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
@@ -310,6 +311,7 @@ def test_the_runtime_is_chosen_by_model_and_device(tmp_path):
         LoadedModel.load(folder, runtime="jax")
     config = folder / "config.json"
     config.write_text(config.read_text("utf-8").replace('"cell": "gru"', '"cell": "lstm"'), "utf-8")
+    renew_checksum(config)
     with pytest.raises(UserError, match=r"decoder.cell = lstm needs torch"):
         LoadedModel.load(folder, runtime="numpy")
     with pytest.raises(UserError, match=r"do not fit"):  # torch, but the weights are of a GRU
