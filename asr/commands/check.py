@@ -118,6 +118,10 @@ def _load(model: Path) -> None:
             from asr.inference.translator import Translator
 
             Translator.load(model)
+        case "written":
+            from asr.runtime.punctuator import Punctuator
+
+            Punctuator.load(model)
         case _:
             read_arrays(model / WEIGHTS)
 

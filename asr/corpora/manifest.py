@@ -342,6 +342,6 @@ def _without_words(path: Path) -> Iterator[tuple[Utterance, str]]:
         try:
             record = json.loads(line)
             found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)
-        except (UserError, ValueError, TypeError) as error:
+        except (UserError, ValueError, TypeError, RecursionError) as error:
             raise UserError(f"{path}:{number}: {error}") from error
         yield found, str(record.get("label", ""))

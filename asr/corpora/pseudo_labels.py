@@ -113,7 +113,7 @@ def _read(transcripts: Path) -> Iterator[tuple[Path, list[Label]]]:
     for number, line in read_entries(transcripts):
         try:
             yield _parse(json.loads(line))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
                 f"{transcripts}:{number}: wanted a transcript of a recording with its segments, as "
                 "`asr transcribe RECORDINGS -o FILE.jsonl` writes it"

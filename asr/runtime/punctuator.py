@@ -87,8 +87,9 @@ class Punctuator(NamedTuple):
         """
         read = read_folder(folder, "written")
         settings = from_table(PunctuationSettings, read.model)
+        weights = read_arrays(read.path / WEIGHTS)
         try:
-            return cls(PunctuationNetwork.of(read_arrays(read.path / WEIGHTS), settings))
+            return cls(PunctuationNetwork.of(weights, settings))
         except ValueError as error:
             raise UserError(f"{read.path / WEIGHTS}: {error}") from error
 

@@ -81,7 +81,7 @@ def _refuse_missing(path: Path, ids: list[str]) -> None:
 def _parse(row: str, place: str) -> Line:
     try:
         content: Any = json.loads(row)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"{place}: not JSON ({error}); wanted one object a line") from None
     match content:
         case {"id": str(name), "text": str(text)}:

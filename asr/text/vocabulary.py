@@ -179,7 +179,7 @@ class Vocabulary:
         """
         try:
             content = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise UserError(
                 f"vocabulary is not JSON ({error}); wanted what to_json wrote"
             ) from None

@@ -32,6 +32,7 @@ from asr.training.state import (
     save_checkpoint,
 )
 
+MOST_IDLE_EPOCHS = 10  # consecutive; some data for a part of the epochs alone may give an idle one
 MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient before a run is stopped
 
 
@@ -196,6 +197,7 @@ class _Trainer:
         self.journal = journal
         self.bar = bar
         self.bad_steps = 0
+        self.idle_epochs = 0
         self.stopped = False
         self.since = _Meter(run.progress.amount)
 
@@ -207,7 +209,7 @@ class _Trainer:
 
     def run_epoch(self) -> None:
         """Train on the rest of the epoch, with validations and checkpoints."""
-        epoch = self.progress.epoch
+        epoch, before = self.progress.epoch, self.progress.step
         plan = list(enumerate(self.task.plan(epoch)))[self.progress.position :]
 
         def make(entry: tuple[int, list[int]]) -> Any:
@@ -230,6 +232,7 @@ class _Trainer:
                 return
             if distributed.any_of(stopping.requested()):
                 return self.stop()
+        self._require_steps(self.progress.step - before, len(plan))
         self.progress.epoch, self.progress.position = epoch + 1, 0
 
     def stop(self) -> None:
@@ -321,6 +324,16 @@ class _Trainer:
             self.task.save(model_folder(self.folder, progress.step))
         for _, step in ranked[self.settings.keep :]:
             _remove(model_folder(self.folder, step))
+
+    def _require_steps(self, steps: int, batches: int) -> None:
+        """Stop a run that would never end: too many epochs in a row without a step."""
+        self.idle_epochs = 0 if steps else self.idle_epochs + 1
+        if self.idle_epochs == MOST_IDLE_EPOCHS:
+            raise UserError(
+                f"{MOST_IDLE_EPOCHS} epochs without a step: an epoch has {batches} batches, a step "
+                f"takes training.accumulate = {self.settings.accumulate}; give more data, or lower "
+                "batches.size"
+            )
 
     def _count_bad_step(self) -> None:
         self.bad_steps += 1

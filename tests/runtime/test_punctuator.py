@@ -8,6 +8,7 @@ import pytest
 import torch
 from tiny_punctuator import SETTINGS, make_punctuation_model, write_tiny_punctuator
 
+from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.models.folder import WEIGHTS
 from asr.models.punctuation import Rows
@@ -130,9 +131,11 @@ def test_a_folder_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text("utf-8"))
     config["model"]["state_size"] = 7
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    renew_checksum(folder / "config.json")
     with pytest.raises(UserError, match=WEIGHTS):
         Punctuator.load(folder)
     config["task"] = "speech"
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    renew_checksum(folder / "config.json")
     with pytest.raises(UserError, match="a model for speech"):
         Punctuator.load(folder)

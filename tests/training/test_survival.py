@@ -287,6 +287,11 @@ def test_sigterm_stops_several_processes_at_the_same_step(tones, tmp_path):
     assert records(tmp_path, "dev")[-1]["step"] == step + 2
 
 
+def test_epochs_without_a_step_end(tones, tmp_path):
+    with pytest.raises(UserError, match=r"10 epochs without a step.*accumulate = 500"):
+        run(CONFIG, tmp_path, tones, [*PLAN, "training.accumulate=500"])
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_one_line(begun, tones):
     (begun / "checkpoints").chmod(0o500)

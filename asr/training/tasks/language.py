@@ -86,9 +86,17 @@ class LanguageTask:
         load_weights(self.model, read_folder(Path(start), "language").path)
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch: indices of windows, in random order."""
+        """Return the batches of an epoch: indices of windows, in random order.
+
+        Raises:
+            UserError: a batch is smaller than a window.
+        """
         window = self.config.data.window
         count = int(self.config.batches.size) // window
+        if not count:
+            raise UserError(
+                f"batches.size = {self.config.batches.size:g} is less than data.window = {window}"
+            )
         order = np.random.default_rng((self.config.seed, epoch)).permutation(
             len(self.stream) // window - 1
         )
