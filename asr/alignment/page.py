@@ -80,6 +80,7 @@ def read_page(
 
     log_probs: (T', V), blank at id 0. words: ids of each word of the page, at least one word, none
         of them empty. space: id of the space, which a pause may hold.
+
     Raises:
         ValueError: log_probs is not (T', V), or a word is empty or holds the blank.
     """
