@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import numpy as np
 
-from asr.audio.read import find_audio
+from asr.audio.find import find_audio
 from asr.commands.options import Decoding
 from asr.commands.output import (
     FORMATS,

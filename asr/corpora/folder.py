@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from asr.audio.read import find_audio
+from asr.audio.find import find_audio
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
 from asr.errors import UserError
 from asr.text.lines import read_lines

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from asr.audio.mel import SECONDS_PER_FRAME
 from asr.audio.read import SAMPLE_RATE
-from asr.audio.speech import above_background, speech_mask
+from asr.audio.speech import above_background
 from asr.inference.loaded import LoadedModel
-from asr.inference.pieces import Piece, pad
+from asr.inference.pieces import Piece, pad, piece_of
 from asr.text.vocabulary import BLANK
 
 FRAME: Final = 0.04  # seconds for which it is decided whether there is speech
@@ -44,11 +44,11 @@ class Cut(NamedTuple):
 
 def detector(loaded: LoadedModel) -> Detector:
     """Return a detector by the CTC head of a model, or by energy for a model without one."""
-    if not loaded.engine.has_ctc:
-        return _by_energy
 
-    def by_ctc(samples: Samples) -> Mask:
-        piece = Piece(0.0, samples, speech_mask(samples))
+    def detect(samples: Samples) -> Mask:
+        if not loaded.engine.has_ctc:
+            return _by_energy(samples)
+        piece = piece_of(samples)
         if piece.is_silent:  # need not be encoded
             return np.zeros(-(-len(samples) // _SIZE), bool)
         encoded = loaded.engine.encode(pad([piece]))
@@ -57,7 +57,7 @@ def detector(loaded: LoadedModel) -> Detector:
         seconds = loaded.seconds_per_annotation * encoded.lengths[0] / encoded.ctc_lengths[0]
         return _resampled(symbols > SPEECH, float(seconds), len(samples))
 
-    return by_ctc
+    return detect
 
 
 def pieces(blocks: Iterable[Samples], detect: Detector, longest: float) -> Iterator[Piece]:
@@ -70,7 +70,7 @@ def pieces(blocks: Iterable[Samples], detect: Detector, longest: float) -> Itera
     held, source = _at_least(iter(blocks), round(longest * SAMPLE_RATE) + 1)
     if len(held) <= longest * SAMPLE_RATE:
         if len(held):
-            yield Piece(0.0, held, speech_mask(held))
+            yield piece_of(held)
         return
     samples, mask, start = np.zeros(0, np.float32), np.zeros(0, bool), 0
     for window, found in _detected(_chain(held, source), detect):
@@ -117,8 +117,8 @@ def next_cut(mask: Mask, limit: int, is_last: bool) -> Cut:
 
 
 def _piece(samples: Samples, start: int, is_silent: bool) -> Piece:
-    mask = speech_mask(samples)
-    return Piece(start / SAMPLE_RATE, samples.copy(), mask & (not is_silent))
+    piece = piece_of(samples.copy(), start / SAMPLE_RATE)
+    return piece._replace(speech=piece.speech & (not is_silent))
 
 
 def _detected(blocks: Iterable[Samples], detect: Detector) -> Iterator[tuple[Samples, Mask]]:

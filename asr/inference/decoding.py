@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +21,13 @@ from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
 from asr.results import Segment, StopReason
 from asr.search.beam import beam_search
-from asr.search.contract import Scorer
+from asr.search.contract import Scorer, SearchDecoder
 from asr.search.ctc import CTCPrefixScorer
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.internal_model import InternalModelScorer
 from asr.search.language_model import LanguageModelScorer
+from asr.search.limits import step_limits
 
 SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
 
@@ -81,7 +83,7 @@ def force_encoded(
     Raises:
         UserError: the text is longer than a hypothesis may be.
     """
-    if len(tokens) > int(encoded.limits[0]):
+    if len(tokens) > int(step_limits(encoded.seconds)[0]):
         raise UserError(
             f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio is more "
             "than anybody speaks; is it the text of another recording?"
@@ -97,27 +99,33 @@ def _search(
 ) -> list[Hypothesis]:
     """Return the best hypothesis of each piece."""
     decoder = loaded.engine.decoder(encoded.memory)
-    search = options.search
+    without_audio = loaded.engine.decoder_without_audio(encoded.memory)
+    limits, search = step_limits(encoded.seconds), options.search
     if options.beam == 1:
-        return greedy(decoder, encoded.limits, search.guard)
+        return greedy(decoder, limits, search.guard)
     words = _words(loaded, options)
     if words is not None:
         search = replace(search, length_bonus=options.lm_bonus)
-    scorers = _scorers(loaded, encoded, options, words)
-    return [best for best, *_ in beam_search(decoder, encoded.limits, search, scorers)]
+    scorers = _scorers(encoded, options, words, without_audio)
+    return [best for best, *_ in beam_search(decoder, limits, search, scorers)]
 
 
 def _scorers(
-    loaded: LoadedModel, encoded: EncodedPieces, options: DecodingOptions, words: WordModel | None
+    encoded: EncodedPieces,
+    options: DecodingOptions,
+    words: WordModel | None,
+    without_audio: SearchDecoder[Any],
 ) -> list[Scorer]:
-    """Return what scores hypotheses besides the decoder."""
+    """Return what scores hypotheses besides the decoder.
+
+    without_audio: the decoder as an internal language model.
+    """
     scorers: list[Scorer] = []
     if encoded.ctc is not None and options.ctc_weight:
         scorers.append(CTCPrefixScorer(encoded.ctc, encoded.ctc_lengths, options.ctc_weight))
     if words is not None:
         scorers.append(LanguageModelScorer(words, options.lm_weight))
         if options.ilm_weight:
-            without_audio = loaded.engine.decoder_without_audio(encoded.memory)
             scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
     return scorers
 

@@ -13,7 +13,6 @@ from asr.audio.read import SAMPLE_RATE
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece, pad, slowed
 from asr.search.ctc import ctc_greedy
-from asr.search.limits import step_limits
 from asr.search.trees import put
 
 SLOWEST = 0.7  # lowest factor of the speed to which fast speech is slowed down
@@ -23,18 +22,18 @@ SHORTEST_SPEECH = 0.2  # seconds; shorter speech has no meaningful speaking rate
 class EncodedPieces(NamedTuple):
     """A batch of B pieces before its search.
 
-    memory: see `asr.runtime.engine.EncodedAudio`. lengths: (B,) annotations. limits: (B,)
-    characters that a hypothesis may have. ctc: (B, T', V) log-probabilities or None; ctc_lengths:
-    (B,) frames of them. paces: factor of the speed of each piece. own_lengths: (B,) annotations of
-    the pieces at their own speed; features: of each at its own speed, (F, size), normalised.
+    memory: see `asr.runtime.engine.EncodedAudio`. lengths: (B,) annotations. seconds: (B,) of
+    audio as encoded, slowed or not. ctc: (B, T', V) log-probabilities or None; ctc_lengths: (B,)
+    frames of them. seconds_per_annotation: (B,) of the pieces at their own speed; own_lengths:
+    (B,) annotations at that speed; features: of each at that speed, (F, size), normalised.
     """
 
     memory: Any
     lengths: NDArray[np.int64]
-    limits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
     ctc: NDArray[np.float32] | None
     ctc_lengths: NDArray[np.int64]
-    paces: Sequence[float]
+    seconds_per_annotation: NDArray[np.float64]
     own_lengths: NDArray[np.int64]
     features: Sequence[NDArray[np.float32]]
 
@@ -61,10 +60,10 @@ def encode(loaded: LoadedModel, pieces: Sequence[Piece], fastest: float = 0.0) -
     return encoded._replace(
         memory=loaded.engine.put(encoded.memory, fast, slow.memory),
         lengths=put(encoded.lengths, fast, slow.lengths),
-        limits=put(encoded.limits, fast, slow.limits),
+        seconds=put(encoded.seconds, fast, slow.seconds),
         ctc=put(encoded.ctc, fast, slow.ctc),
         ctc_lengths=put(encoded.ctc_lengths, fast, slow.ctc_lengths),
-        paces=paces,
+        seconds_per_annotation=encoded.seconds_per_annotation * np.array(paces),
     )
 
 
@@ -74,10 +73,10 @@ def _encode(loaded: LoadedModel, pieces: Sequence[Piece], paces: Sequence[float]
     return EncodedPieces(
         memory=encoded.memory,
         lengths=encoded.lengths,
-        limits=step_limits(audio.lengths / SAMPLE_RATE),
+        seconds=audio.lengths / SAMPLE_RATE,
         ctc=encoded.ctc,
         ctc_lengths=encoded.ctc_lengths,
-        paces=paces,
+        seconds_per_annotation=np.full(len(pieces), loaded.seconds_per_annotation),
         own_lengths=encoded.lengths,
         features=encoded.features,
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from asr.audio.augment import speed
 from asr.audio.read import SAMPLE_RATE, Waveform
-from asr.audio.speech import has_speech, looks_like_steady_noise, speech_mask
+from asr.audio.speech import looks_like_steady_noise, speech_mask
 from asr.corpora.collate import pad_masks, pad_samples
 from asr.runtime.engine import PaddedAudio
 
@@ -19,11 +19,13 @@ class Piece(NamedTuple):
     """A part of a recording that is decoded at once.
 
     samples: (S,). start: seconds in the recording. speech: (F,) bool, feature frames with speech.
+    is_noise: whether the samples are stationary noise, whatever `speech` says.
     """
 
     start: float
     samples: NDArray[np.float32]
     speech: NDArray[np.bool_]
+    is_noise: bool = False
 
     @property
     def duration(self) -> float:
@@ -33,12 +35,17 @@ class Piece(NamedTuple):
     @property
     def is_silent(self) -> bool:
         """Whether it has no speech: silence, or stationary noise."""
-        return not has_speech(self.speech) or looks_like_steady_noise(self.samples)
+        return self.is_noise or not self.speech.any()
+
+
+def piece_of(samples: NDArray[np.float32], start: float = 0.0) -> Piece:
+    """Make a piece of samples (S,) from `start`, in seconds; the speech in it is detected."""
+    return Piece(start, samples, speech_mask(samples), looks_like_steady_noise(samples))
 
 
 def whole(waveform: Waveform) -> Piece:
     """Make one piece of a recording."""
-    return Piece(0.0, waveform.samples, speech_mask(waveform.samples))
+    return piece_of(waveform.samples)
 
 
 def slowed(piece: Piece, pace: float) -> Piece:

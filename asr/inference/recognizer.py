@@ -324,13 +324,14 @@ class Recognizer:
             yield from results
             return
         waiting: deque[Segment] = deque()
-        text = punctuator.begin()
+        text = None
         for each in results:
+            text = text or punctuator.begin()
             if isinstance(each, Segment):
                 waiting.append(each)
                 known = text.add([word.text for word in each.words])
             else:
-                known, text = text.finish(), punctuator.begin()
+                known, text = text.finish(), None
             for spellings in known:
                 yield replace(waiting.popleft(), spellings=tuple(spellings))
             if not isinstance(each, Segment):

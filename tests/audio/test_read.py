@@ -13,7 +13,8 @@ import pytest
 import soundfile
 import soxr
 
-from asr.audio.read import SAMPLE_RATE, Waveform, find_audio, read, read_blocks
+from asr.audio.find import find_audio
+from asr.audio.read import SAMPLE_RATE, Waveform, read, read_blocks
 from asr.errors import UserError
 
 FORMATS = {
