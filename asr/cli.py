@@ -46,6 +46,7 @@ def _transcribe(given: argparse.Namespace) -> int:
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
         plain=given.plain,
+        digits=given.digits,
         device=given.device,
         runtime=given.runtime,
     )

@@ -72,8 +72,9 @@ class Segment:
     english: the probability that this is English speech which the model can transcribe; None if
         the model has no calibration of it for the search, or nothing was decoded.
     low_confidence: whether the text is likely to be invented; subtitles leave it out.
-    spellings: each of `words` as it is written, with the punctuation after it ("Hello,"); None if
-        the model has no model of punctuation and case. Everything else holds the bare words.
+    spellings: each of `words` as it is written, with the punctuation after it ("Hello,"), or empty
+        if it belongs to the word before it ("23" for "twenty three"); None for the bare words.
+        Everything else holds the bare words.
     """
 
     start: float
@@ -101,11 +102,19 @@ class Segment:
 
     @property
     def written_words(self) -> tuple[Word, ...]:
-        """The words with the text as it is written, and the same times and confidence."""
+        """The words as they are written, with their times and confidence.
+
+        Words that are written as one have its least confidence.
+        """
         if self.spellings is None:
             return self.words
-        pairs = zip(self.words, self.spellings, strict=True)
-        return tuple(word._replace(text=spelling) for word, spelling in pairs)
+        written: list[Word] = []
+        for word, spelling in zip(self.words, self.spellings, strict=True):
+            if spelling:
+                written.append(word._replace(text=spelling))
+            else:
+                written[-1] = _extended(written[-1], word)
+        return tuple(written)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,12 +143,12 @@ class Transcript:
 
     @cached_property
     def written_words(self) -> tuple[Word, ...]:
-        """The words with the text as it is written, and the same times and confidence."""
+        """The words as they are written, with their times and confidence."""
         return tuple(word for segment in self.segments for word in segment.written_words)
 
     @property
     def is_written(self) -> bool:
-        """Whether the model wrote punctuation and case."""
+        """Whether the transcript has punctuation, case or digits."""
         return any(segment.spellings is not None for segment in self.segments)
 
     @cached_property
@@ -220,7 +229,8 @@ class Transcript:
     def record(self) -> dict[str, Any]:
         """Return the JSON record of the recording, its segments and its words.
 
-        "text" and "word" are bare; "written" is added to all three where the model writes it.
+        "text" and "word" are bare; "written" is added to all three where the model writes it. It
+        is empty for a word that is written with the one before it.
         """
         record: dict[str, Any] = {
             "path": self.path,
@@ -236,8 +246,9 @@ class Transcript:
             record["written"] = self.written
             for part, segment in zip(record["segments"], self.segments, strict=True):
                 part["written"] = segment.written
-            for part, word in zip(record["words"], self.written_words, strict=True):
-                part["written"] = word.text
+            spellings = (each for segment in self.segments for each in _spellings(segment))
+            for part, spelling in zip(record["words"], spellings, strict=True):
+                part["written"] = spelling
         return record
 
 
@@ -270,6 +281,16 @@ class Translation:
     words: WordWeights
     log_probability: float
     stop_reason: StopReason
+
+
+def _spellings(segment: Segment) -> Sequence[str]:
+    return segment.spellings or [word.text for word in segment.words]
+
+
+def _extended(word: Word, other: Word) -> Word:
+    """Return a word with the times of another one after it that belongs to it."""
+    known = [each.confidence for each in (word, other) if each.confidence is not None]
+    return word._replace(end=other.end, confidence=min(known, default=None))
 
 
 def _segment_record(segment: Segment) -> dict[str, Any]:

@@ -86,10 +86,16 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         help=f"Output format, overrides the ending: {', '.join(FORMATS)} (default: by the ending, "
         f"else {next(iter(FORMATS))}).",
     )
-    parser.add_argument(
+    written = parser.add_mutually_exclusive_group()
+    written.add_argument(
         "--plain",
         action="store_true",
         help="Write the bare words, in lower case and without punctuation.",
+    )
+    written.add_argument(
+        "--digits",
+        action="store_true",
+        help='Write numbers of 10 and above in digits: "23", "1984", "21st", "20%%".',
     )
     add_decoding(parser)
     add_option(parser, DecodingOptions, "batch_seconds", "S")

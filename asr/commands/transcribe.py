@@ -43,13 +43,14 @@ def run(
     decoding: Decoding,
     batch_seconds: float | None,
     plain: bool = False,
+    digits: bool = False,
     device: str = "cpu",
     runtime: str = "auto",
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
     output: a file, or None for stdout. kind: one of `FORMATS`; None: by the ending of the output.
-    plain: write the bare words, without punctuation and capitals.
+    plain: write the bare words, without punctuation and capitals. digits: write numbers in digits.
     If a recording fails, an error is printed on stderr and the others continue.
 
     Raises:
@@ -73,6 +74,8 @@ def run(
         recognizer = recognizer.configured(batch_seconds=batch_seconds)
         if plain:
             recognizer = recognizer.plain()
+        if digits:
+            recognizer = recognizer.with_digits()
         with _progress(found) as bar:
             results = _results(recognizer, found, bar)
             if len(found) == 1 and kind in STREAMED:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from asr.inference.decoding import decode, force
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
+from asr.inference.spelling import punctuated, with_digits
 from asr.model_folder import PRETRAINED
 from asr.reading import Reading
 from asr.results import Segment, Transcript
@@ -62,6 +62,7 @@ class Recognizer:
 
     loaded: LoadedModel
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
+    digits: bool = False  # whether numbers are written in digits
 
     @classmethod
     def load(
@@ -130,7 +131,11 @@ class Recognizer:
 
     def plain(self) -> Recognizer:
         """Return a recogniser that writes bare words alone, with the same weights."""
-        return replace(self, loaded=replace(self.loaded, written=None))
+        return replace(self, loaded=replace(self.loaded, written=None), digits=False)
+
+    def with_digits(self) -> Recognizer:
+        """Return a recogniser that writes numbers of 10 and above in digits."""
+        return replace(self, digits=True)
 
     @overload
     def transcribe(
@@ -216,7 +221,10 @@ class Recognizer:
 
         Some minutes of audio are held in memory, whatever the length of the recordings.
         """
-        return self._spelt(self._bare_segments(sources, rate, on_progress))
+        results = self._bare_segments(sources, rate, on_progress)
+        if self.loaded.punctuator is not None:
+            results = punctuated(results, self.loaded.punctuator)
+        return with_digits(results) if self.digits else results
 
     def _bare_segments(
         self, sources: Iterable[Source], rate: int | None, on_progress: Progress | None
@@ -314,28 +322,6 @@ class Recognizer:
         in_order = (found[index] for index in range(len(given)))
         for each in window:
             yield next(in_order) if isinstance(each, Piece) else each
-
-    def _spelt(
-        self, results: Iterable[Segment | Finished | Failure]
-    ) -> Iterator[Segment | Finished | Failure]:
-        """Add how the words are written, if the model can; segments wait for those after them."""
-        punctuator = self.loaded.punctuator
-        if punctuator is None:
-            yield from results
-            return
-        waiting: deque[Segment] = deque()
-        text = None
-        for each in results:
-            text = text or punctuator.begin()
-            if isinstance(each, Segment):
-                waiting.append(each)
-                known = text.add([word.text for word in each.words])
-            else:
-                known, text = text.finish(), None
-            for spellings in known:
-                yield replace(waiting.popleft(), spellings=tuple(spellings))
-            if not isinstance(each, Segment):
-                yield each
 
     def _tokens(self, text: str) -> list[int]:
         """Ids of a text as the model would write it."""

@@ -16,6 +16,7 @@ from asr.audio.read import read
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
 from asr.inference.recognizer import Finished, Recognizer
+from asr.inference.spelling import punctuated, with_digits
 from asr.models.folder import copy_folder
 from asr.results import Segment, StopReason, Transcript, Word
 from asr.runtime.punctuator import Punctuator
@@ -42,6 +43,16 @@ def clip(tmp_path: Path) -> Path:
 def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     assert cli.main([str(each) for each in arguments]) == 0
     return capsys.readouterr().out
+
+
+def _segment(start: float, words: list[str]) -> Segment:
+    """Return a segment of one second; its words last 0.1 s each and grow in confidence."""
+    spans = [
+        Word(word, start + at / 10, start + (at + 1) / 10, (at + 1) / 10)
+        for at, word in enumerate(words)
+    ]
+    nothing = np.zeros((0, 0), np.float32)
+    return Segment(start, start + 1, tuple(spans), (), nothing, 0.0, StopReason.EOS)
 
 
 def bare(text: str) -> str:
@@ -100,19 +111,9 @@ def test_json_holds_the_bare_text_and_the_written_one(model, clip, capsys):
 def test_several_segments_are_written_as_one_text(model):
     recognizer = Recognizer.load(model)
     names = [["yes", "i", "met"], [], ["mister", "brown", "of", "the"], ["bbc"]]
-    segments = [
-        Segment(
-            float(at),
-            at + 1.0,
-            tuple(Word(name, float(at), at + 1.0) for name in each),
-            (),
-            np.zeros((0, 0), np.float32),
-            0.0,
-            StopReason.EOS,
-        )
-        for at, each in enumerate(names)
-    ]
-    *spelt, finished = recognizer._spelt([*segments, Finished(None)])
+    segments = [_segment(float(at), each) for at, each in enumerate(names)]
+    results = [*segments, Finished(None)]
+    *spelt, finished = punctuated(results, recognizer.loaded.punctuator)
     assert finished == Finished(None)
     found = Transcript(None, 4.0, 0.08, tuple(spelt))
     spellings = [word.text for word in found.written_words]
@@ -122,6 +123,37 @@ def test_several_segments_are_written_as_one_text(model):
     assert " ".join(filter(None, parts)) == found.written
     alone = [recognizer.loaded.punctuator(each) for each in names]
     assert [spelling for each in alone for spelling in each] != spellings
+
+
+def test_a_number_in_digits_is_one_word_with_the_times_of_its_words():
+    given = _segment(2.0, ["page", "twenty", "three", "or", "four"])
+    spelt = replace(given, spellings=("Page", "twenty", "three,", "or", "four."))
+    first, second, finished = with_digits([given, spelt, Finished(None)])
+
+    assert finished == Finished(None)
+    assert (first.written, first.text) == ("page 23 or four", given.text)
+    assert second.spellings == ("Page", "23,", "", "or", "four.")
+    assert second.written_words[1] == Word("23,", 2.1, 2.3, 0.2)
+    assert second.written_words[2] == Word("or", 2.3, 2.4, 0.4)
+    record = Transcript(None, 3.0, 0.08, (second,)).record()
+    assert [each["written"] for each in record["words"]] == list(second.spellings)
+    assert record["written"] == "Page 23, or four."
+
+
+def test_numbers_are_written_in_digits_on_request(model, clip, capsys, monkeypatch):
+    def as_digits(words, spellings):
+        return ["7", *[""] * (len(words) - 1)]
+
+    monkeypatch.setattr("asr.inference.spelling.write_digits", as_digits)
+    run = ("transcribe", clip, "-m", model)
+    assert output(capsys, *run, "--digits") == "7\n"
+    assert output(capsys, *run) != "7\n"
+    digits = Recognizer.load(model).with_digits()
+    assert digits.transcribe(clip).written == "7"
+    assert digits.plain().transcribe(clip).written != "7"
+    with pytest.raises(SystemExit):
+        cli.main(["transcribe", str(clip), "--digits", "--plain"])
+    assert "--plain: not allowed with argument --digits" in capsys.readouterr().err
 
 
 def test_what_measures_and_aligns_does_without_it(model, clip, capsys, tmp_path, monkeypatch):
