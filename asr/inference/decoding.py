@@ -28,6 +28,8 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.internal_model import InternalModelScorer
 from asr.search.language_model import LanguageModelScorer
 from asr.search.limits import step_limits
+from asr.search.word_penalty import WordPenalty
+from asr.text.vocabulary import Vocabulary
 
 SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
 
@@ -106,11 +108,12 @@ def _search(
     words = _words(loaded, options)
     if words is not None:
         search = replace(search, length_bonus=options.lm_bonus)
-    scorers = _scorers(encoded, options, words, without_audio)
+    scorers = _scorers(loaded.vocabulary, encoded, options, words, without_audio)
     return [best for best, *_ in beam_search(decoder, limits, search, scorers)]
 
 
 def _scorers(
+    vocabulary: Vocabulary,
     encoded: EncodedPieces,
     options: DecodingOptions,
     words: WordModel | None,
@@ -125,6 +128,9 @@ def _scorers(
         scorers.append(CTCPrefixScorer(encoded.ctc, encoded.ctc_lengths, options.ctc_weight))
     if words is not None:
         scorers.append(LanguageModelScorer(words, options.lm_weight))
+        if options.word_penalty:
+            (space,) = vocabulary.encode(" ")
+            scorers.append(WordPenalty(space, len(vocabulary), options.word_penalty))
         if options.ilm_weight:
             scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
     return scorers

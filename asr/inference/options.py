@@ -45,6 +45,13 @@ class DecodingOptions(Settings):
         least=-10,
         most=10,
     )
+    word_penalty: float = setting(
+        0.0,
+        "Score subtracted for each word when a language model is used, in nats. Higher values give "
+        "fewer and longer words.",
+        least=0,
+        most=100,
+    )
     ilm_weight: float = setting(
         0.3,
         "Weight of the decoder's internal language model, which is subtracted when a language "

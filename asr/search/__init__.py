@@ -10,6 +10,7 @@ from asr.search.internal_model import InternalModelScorer
 from asr.search.language_model import LanguageModelScorer
 from asr.search.limits import step_limits
 from asr.search.options import BeamSettings
+from asr.search.word_penalty import WordPenalty
 
 __all__ = [
     "BeamSettings",
@@ -22,6 +23,7 @@ __all__ = [
     "Scorer",
     "SearchDecoder",
     "Stepped",
+    "WordPenalty",
     "beam_search",
     "ctc_greedy",
     "greedy",

@@ -478,6 +478,10 @@ def test_a_language_model_has_its_say(recognizer: Recognizer, tmp_path: Path) ->
     alone = helped.configured(ilm_weight=0)
     assert alone.transcribe(FLAC).text != helped.configured(ilm_weight=5).transcribe(FLAC).text
     assert alone.transcribe(FLAC, lm_weight=0).text == without
+    assert len(alone.transcribe(FLAC).words) > 1
+    fewer = replace(alone, decoding=replace(alone.decoding, word_penalty=99))
+    assert len(fewer.transcribe(FLAC).words) == 1
+    assert fewer.transcribe(FLAC, lm_weight=0).text == without
     assert helped.transcribe(FLAC, beam=1).text == recognizer.transcribe(FLAC, beam=1).text
     with pytest.raises(UserError, match="cannot read the language model"):
         recognizer.configured(language_model=tmp_path / "missing.npz")

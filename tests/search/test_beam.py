@@ -13,6 +13,7 @@ from asr.search import (
     BeamSettings,
     CTCPrefixScorer,
     LanguageModelScorer,
+    WordPenalty,
     beam_search,
     greedy,
 )
@@ -66,16 +67,18 @@ def test_wide_beam_is_brute_force(toys, seed, lengths):
             assert one.token_log_probabilities == pytest.approx(texts[tuple(one.tokens)], abs=1e-5)
 
 
-@pytest.mark.parametrize("scorer", ["ctc", "lm", "both"])
+@pytest.mark.parametrize("scorer", ["ctc", "lm", "both", "words"])
 def test_wide_beam_with_scorers_is_brute_force(toys, scorer):
     memory = toys.table_memory(2, SIZE, LIMIT, seed=5)
     log_probs = torch.randn(2, 7, SIZE).mul(2).log_softmax(-1)
     frames = torch.tensor([7, 5])
     model = NgramModel.train([[2, 3, 4], [2, 2], [4, 3, 2, 2]], SIZE, order=3)
     share, scorers = 1.0, []
-    if scorer != "lm":
+    if scorer in ("ctc", "both"):
         share, scorers = 0.6, [CTCPrefixScorer(log_probs.numpy(), frames.numpy(), 0.4)]
-    if scorer != "ctc":
+    if scorer == "words":
+        scorers = [WordPenalty(3, SIZE, 0.7)]
+    if scorer in ("lm", "both"):
         scorers = [*scorers, LanguageModelScorer(model, 0.5)]
     found = beam_search(
         toys.bound(toys.TableDecoder(), memory), np.array([4, 4]), EXHAUSTIVE, scorers, 4
@@ -84,10 +87,12 @@ def test_wide_beam_with_scorers_is_brute_force(toys, scorer):
         totals = {}
         for text, summands in toys.all_texts(memory.values[row], LIMIT).items():
             totals[text] = share * sum(summands)
-            if scorer != "lm":
+            if scorer in ("ctc", "both"):
                 totals[text] += 0.4 * ctc(log_probs[row, : frames[row]], text)
-            if scorer != "ctc":
+            if scorer in ("lm", "both"):
                 totals[text] += 0.5 * said_by(model, text)
+            if scorer == "words":
+                totals[text] -= 0.7 * text.count(3)
         possible = {text: total for text, total in totals.items() if total > -1000}
         assert_best(each, ranked(possible, EXHAUSTIVE)[:4])
 
