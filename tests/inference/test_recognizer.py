@@ -478,9 +478,10 @@ def test_a_language_model_has_its_say(recognizer: Recognizer, tmp_path: Path) ->
     alone = helped.configured(ilm_weight=0)
     assert alone.transcribe(FLAC).text != helped.configured(ilm_weight=5).transcribe(FLAC).text
     assert alone.transcribe(FLAC, lm_weight=0).text == without
-    assert len(alone.transcribe(FLAC).words) > 1
-    fewer = replace(alone, decoding=replace(alone.decoding, word_penalty=99))
-    assert len(fewer.transcribe(FLAC).words) == 1
+    light = alone.configured(lm_weight=0.1)
+    assert len(light.transcribe(FLAC).words) > 1
+    fewer = replace(light, decoding=replace(light.decoding, word_penalty=99))
+    assert len(fewer.transcribe(FLAC).words) <= 1  # none if it is taken for noise
     assert fewer.transcribe(FLAC, lm_weight=0).text == without
     assert helped.transcribe(FLAC, beam=1).text == recognizer.transcribe(FLAC, beam=1).text
     with pytest.raises(UserError, match="cannot read the language model"):
