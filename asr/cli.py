@@ -45,6 +45,7 @@ def _transcribe(given: argparse.Namespace) -> int:
         kind=given.format,
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
+        longest=given.longest,
         plain=given.plain,
         device=given.device,
         runtime=given.runtime,

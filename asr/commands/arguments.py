@@ -93,6 +93,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
     )
     add_decoding(parser)
     add_option(parser, DecodingOptions, "batch_seconds", "S")
+    add_option(parser, DecodingOptions, "longest", "HOURS")
     parser.set_defaults(command="transcribe")
 
 

@@ -5,11 +5,12 @@ The result of a piece does not depend on the other pieces of its batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
 from asr.inference.encoding import EncodedPieces, encode, seconds_of_speech
 from asr.inference.loaded import LoadedModel
@@ -28,6 +29,23 @@ from asr.search.internal_model import InternalModelScorer
 from asr.search.language_model import LanguageModelScorer
 
 SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
+
+
+def decode_many(
+    loaded: LoadedModel,
+    pieces: Sequence[Piece],
+    options: DecodingOptions,
+    on_progress: Callable[[float], object] | None = None,
+) -> list[Segment]:
+    """Decode pieces in batches of similar length; on_progress: gets the seconds of each batch."""
+    found: dict[int, Segment] = {}
+    durations = [piece.duration for piece in pieces]
+    for batch in batch_by_length(durations, options.batch_seconds):
+        decoded = decode(loaded, [pieces[index] for index in batch], options)
+        found.update(zip(batch, decoded, strict=True))
+        if on_progress is not None:
+            on_progress(sum(durations[index] for index in batch))
+    return [found[index] for index in range(len(pieces))]
 
 
 def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOptions) -> list[Segment]:
