@@ -300,9 +300,9 @@ def _add_score_alignment(commands: Any) -> None:
         commands,
         "score-alignment",
         "compare two files of word times",
-        """Measure how far the starts and ends of words are from those of a reference. Formats: .ctm,
-.TextGrid (the tier "words"), .json and .jsonl as written by asr transcribe and asr align. Recordings
-are paired by name.""",
+        """Measure how far the starts and ends of words are from those of a reference. Formats:
+.ctm, .TextGrid (the tier "words"), .json and .jsonl as written by asr transcribe and asr align.
+Recordings are paired by name.""",
         """  asr score-alignment by-hand.TextGrid talk.TextGrid
   asr score-alignment alignments.jsonl.gz transcripts.jsonl --json""",
     )
