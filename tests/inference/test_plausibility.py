@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tiny_model import write_tiny_model
 
-from asr.commands.output import parts
 from asr.audio.read import read
+from asr.commands.output import parts
 from asr.inference import decoding
 from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
 from asr.inference.recognizer import Recognizer
