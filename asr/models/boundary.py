@@ -47,16 +47,9 @@ class BoundaryModel(nn.Module):
         return torch.where(is_end[:, None], both[:, 1], both[:, 0])
 
     def offsets(self, features: Tensor, characters: Tensor, is_end: Tensor) -> Tensor:
-        """Return the median offset (N,) of each boundary, in frames; arguments as in `forward`.
-
-        Each probability is spread evenly over ± ½ frame, so that the median is continuous.
-        """
-        probabilities: Tensor = self(features, characters, is_end).softmax(1)
-        above = probabilities.cumsum(1)
-        at = (above < 0.5).sum(1, keepdim=True).clamp(max=FRAMES - 1)
-        part = probabilities.gather(1, at)
-        share = (0.5 - above.gather(1, at) + part) / part.clamp(min=1e-9)
-        return (at - 0.5 + share.clamp(0, 1)).squeeze(1) - REACH
+        """Return the median offset (N,) of each boundary, in frames; arguments as in `forward`."""
+        cumulative: Tensor = self(features, characters, is_end).softmax(1).cumsum(1)
+        return (cumulative < 0.5).sum(1) - REACH
 
 
 def surroundings(features: Tensor, frames: Tensor) -> Tensor:

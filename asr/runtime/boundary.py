@@ -32,7 +32,7 @@ class Network(Protocol):
 
     def offsets(
         self, features: Array, characters: NDArray[np.int64], is_end: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    ) -> NDArray[np.int64]:
         """Return the offset (N,) of each boundary, in frames.
 
         features: (N, 2 · reach + 1, mels), normalised. characters: (N, 2 · context) ids. is_end:
@@ -86,15 +86,17 @@ class BoundaryNetwork(NamedTuple):
 
     def offsets(
         self, features: Array, characters: NDArray[np.int64], is_end: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
-        """See `Network.offsets`: the median of the predicted distribution, see `medians`."""
+    ) -> NDArray[np.int64]:
+        """See `Network.offsets`: the median of the predicted distribution."""
         count = len(features)
         pairs = features.reshape(count, self.frames, -1, 2).mean(3).reshape(count, -1)
         tables = np.arange(characters.shape[1]) * self.symbols
         first = self.sound(pairs) + self.letters[characters + tables].sum(1)
         second = self.hidden(np.maximum(first, 0))
         both = self.output(np.maximum(second, 0)).reshape(count, 2, self.frames)
-        return medians(softmax(both[np.arange(count), is_end.astype(int)])) - self.reach
+        cumulative = softmax(both[np.arange(count), is_end.astype(int)]).cumsum(1)
+        median: NDArray[np.int64] = (cumulative < 0.5).sum(1) - self.reach
+        return median
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,18 +150,6 @@ class BoundaryRefiner:
         around = features[(frames[:, None] + reach).clip(0, len(features) - 1)]  # (N, ·, mels)
         offsets = self.model.offsets(around, boundaries.characters, boundaries.is_end)
         return np.asarray((frames + offsets) / FRAMES_PER_SECOND)
-
-
-def medians(probabilities: Array) -> NDArray[np.float64]:
-    """Return the median (N,) of distributions (N, K) over 0 … K − 1.
-
-    Each probability is spread evenly over ± ½ around its place, so that the median is continuous.
-    """
-    cumulative = np.pad(probabilities, ((0, 0), (1, 0))).cumsum(1, dtype=np.float64)
-    rows = np.arange(len(cumulative))
-    at = (cumulative[:, 1:] < 0.5).sum(1).clip(0, probabilities.shape[1] - 1)
-    share = (0.5 - cumulative[rows, at]) / np.maximum(probabilities[rows, at], 1e-9)
-    return np.asarray(at - 0.5 + share.clip(0, 1))
 
 
 def nearest_frames(times: NDArray[np.float64]) -> NDArray[np.int64]:
