@@ -45,6 +45,7 @@ def _transcribe(given: argparse.Namespace) -> int:
         kind=given.format,
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
+        longest=given.longest,
         plain=given.plain,
         digits=given.digits,
         device=given.device,
@@ -116,6 +117,12 @@ def _score(given: argparse.Namespace) -> int:
     return run(given.reference, given.hypothesis, given.normalize, given.json, given.worst)
 
 
+def _score_alignment(given: argparse.Namespace) -> int:
+    from asr.commands.score_alignment import run
+
+    return run(given.reference, given.hypothesis, given.json)
+
+
 def _prepare_librispeech(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_librispeech
 
@@ -173,6 +180,7 @@ _COMMANDS = {
     "train": _train,
     "evaluate": _evaluate,
     "score": _score,
+    "score_alignment": _score_alignment,
     "prepare_librispeech": _prepare_librispeech,
     "prepare_folder": _prepare_folder,
     "prepare_pseudo_labels": _prepare_pseudo_labels,

@@ -59,6 +59,11 @@ def warn(message: object) -> None:
     _write_line("warning", message)
 
 
+def note(message: object) -> None:
+    """Write what the user should know to stderr as one line."""
+    _write_line("note", message)
+
+
 def _write_line(kind: str, message: object) -> None:
     from_lines = "; ".join(line.strip() for line in str(message).splitlines() if line.strip())
     print(f"asr: {kind}: {from_lines}", file=sys.stderr, flush=True)

@@ -1,13 +1,15 @@
 """Measure what a long recording loses against its utterances decoded alone.
 
     python benchmarks/long_recordings.py MANIFEST --ids FILE --noise MANIFEST [--minutes N]
-        [--seeds N ...] [--without PART ...] [--model MODEL] [--beam N] [--keep FOLDER]
+        [--seeds N ...] [--without PART ...] [--model MODEL] [--beam N] [--clean]
+        [--keep FOLDER]
 
 Utterances in random order are joined with pauses (0.3 to 1.5 s), gaps without speech (5 to 40 s),
 changes of level (−12 to +6 dB) and noise (28 dB below the speech). `asr transcribe` decodes the
 recording in a process of its own, whose peak memory and CPU time are reported. The same utterances
-are decoded alone twice: as they are in the recording ("alone"), and without noise and changes of
-level ("clean"). --without removes a part; without pauses, utterances follow each other directly.
+are decoded alone: as they are in the recording ("alone"), and with --clean also without noise and
+changes of level ("clean"). --without removes a part; without pauses, utterances follow each other
+directly.
 """
 
 from __future__ import annotations
@@ -181,14 +183,21 @@ def in_gaps(words: Sequence[Span], gaps: Sequence[tuple[float, float]]) -> list[
 
 
 def measure(
-    recording: Recording, recognizer: Recognizer, folder: Path, options: Sequence[str]
-) -> tuple[object, ...]:
-    """Return a row of the table."""
+    recording: Recording,
+    recognizer: Recognizer,
+    folder: Path,
+    options: Sequence[str],
+    with_clean: bool,
+) -> tuple[str | int | None, ...]:
+    """Return a row of the table; with_clean: decode the utterances without noise as well."""
     edges = [(round(one.start * SAMPLE_RATE), round(one.end * SAMPLE_RATE))
              for one in recording.utterances]  # fmt: skip
     texts = [one.text for one in recording.utterances]
     pieces = alone(recognizer, [recording.samples[start:end] for start, end in edges])
-    clean = alone(recognizer, [one.clean for one in recording.utterances])
+    clean = None
+    if with_clean:
+        words = alone(recognizer, [one.clean for one in recording.utterances])
+        clean = f"{word_error_rate(texts, words):.2f}"
     whole = transcribe(recording.samples, folder, options)
     shifted = [
         word._replace(start=word.start + one.start, end=word.end + one.start)
@@ -200,7 +209,7 @@ def measure(
         f"{duration / 60:.0f}",
         f"{word_error_rate([' '.join(texts)], [whole.words]):.2f}",
         f"{word_error_rate(texts, pieces):.2f}",
-        f"{word_error_rate(texts, clean):.2f}",
+        clean,
         len(in_gaps(whole.words, recording.gaps)),
         f"{sum(end - start for start, end in recording.gaps):.0f}",
         f"{drift(shifted, whole.words):.1f}",
@@ -224,6 +233,7 @@ def main() -> None:
     parser.add_argument("--without", nargs="+", choices=PARTS, default=[])
     parser.add_argument("--model", default="english")
     parser.add_argument("--beam", type=int)
+    parser.add_argument("--clean", action="store_true", help="decode the clean utterances too")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write audio and JSON here")
     given = parser.parse_args()
     utterances = read_manifest(given.manifest)
@@ -237,7 +247,7 @@ def main() -> None:
         recording = compose(utterances, noise, given.minutes, seed, given.without)
         with tempfile.TemporaryDirectory() as temporary:
             folder = given.keep or Path(temporary)
-            rows.append((seed, *measure(recording, recognizer, folder, options)))
+            rows.append((seed, *measure(recording, recognizer, folder, options, given.clean)))
     print(text_table(HEADER, rows))
 
 

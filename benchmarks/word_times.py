@@ -4,8 +4,8 @@
     python benchmarks/word_times.py MANIFEST TIMES [--ids FILE] [--every N] [--only NAME ...]
 
 TIMES: JSON lines as in `asr.corpora.word_times`; words may be missing. For each correctly
-recognised word the distances of its start and its end from those in TIMES are scored. Contestants
-that are not installed are reported and left out.
+recognised word the distances of its start and its end from those in TIMES are scored; if none is
+missing, F1 of the words too. Contestants that are not installed are reported and left out.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import argparse
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jiwer
 import numpy as np
 import soundfile
 from recognisers import RATE, add_choices, chosen, whisper
@@ -27,9 +27,8 @@ from asr.corpora.word_times import Timed, read_word_times, timed_words
 from asr.errors import exit_status
 from asr.inference.recognizer import Recognizer
 from asr.results import Span
+from asr.scoring.word_times import COLLARS, NEAR, Errors, summarize, word_errors
 from asr.text.normalize import normalize
-
-NEAR = (10, 25, 50, 100)  # milliseconds within which a boundary counts as found
 
 Times = Mapping[int, Timed]  # index of a word of the text → its time
 Speak = Callable[[Any, str], Sequence[Span]]  # samples (S,) at 16 kHz and their text → words
@@ -105,39 +104,38 @@ CONTESTANTS = {
 }
 
 
-def errors(text: str, times: Times, spoken: Sequence[Span]) -> list[tuple[float, float]]:
-    """Return the errors (start, end) of each word that can be scored, in seconds, with sign.
+def errors(text: str, times: Times, spoken: Sequence[Span]) -> list[Errors]:
+    """Return the errors of each word that can be scored; text: the normalised transcript."""
+    untimed = Timed("", nan, nan)
+    reference = [
+        Span(word, *times.get(at, untimed)[1:]) for at, word in enumerate(text.split())
+    ]  # fmt: skip
+    return word_errors(reference, _bare(spoken))
 
-    text: the normalised transcript. Its words are aligned with those of `spoken` by minimum edit
-    distance.
+
+def _bare(spoken: Sequence[Span]) -> list[Span]:
+    """Return the words that are one word when normalised."""
+    return [
+        each._replace(text=word)
+        for each in spoken
+        if (word := normalize(each.text)) and " " not in word
+    ]
+
+
+def row(name: str, found: Sequence[Errors], wanted: int, given: int | None = None) -> str:
+    """Return a row of the table: starts and ends pooled, except for the two signed means.
+
+    given: number of words of the contestant, for F1; None if the reference lacks words.
     """
-    recognised = [normalize(each.text) for each in spoken]
-    kept = [at for at, word in enumerate(recognised) if word and " " not in word]
-    if not text or not kept:
-        return []
-    (chunks,) = jiwer.process_words(text, " ".join(recognised[at] for at in kept)).alignments
-    found = []
-    for chunk in chunks:
-        if chunk.type != "equal":
-            continue
-        for at in range(chunk.ref_start_idx, chunk.ref_end_idx):
-            if at in times:
-                span = spoken[kept[at - chunk.ref_start_idx + chunk.hyp_start_idx]]
-                found.append((span.start - times[at].start, span.end - times[at].end))
-    return found
-
-
-def row(name: str, found: Sequence[tuple[float, float]], wanted: int) -> str:
-    """Return a row of the table: starts and ends pooled, except for the two signed means."""
-    if not found:
-        return f"| {name} | 0 | – | – | – | – |" + " – |" * len(NEAR)
-    distances = 1000 * np.array(found)  # (N, 2) milliseconds
-    early, late = distances.mean(0)
-    away = np.abs(distances)
-    near = [f"{100 * (away <= each).mean():.0f}" for each in NEAR]
-    share = 100 * len(found) / wanted
-    figures = [f"{share:.0f}", f"{away.mean():.0f}", f"{np.median(away):.0f}"]
-    return " | ".join([f"| {name}", *figures, f"{early:+.0f}", f"{late:+.0f}", *near]) + " |"
+    scores = summarize(found, wanted, given or 0)
+    starts, ends, both = scores.starts, scores.ends, scores.both
+    if not (starts and ends and both):
+        return f"| {name} | 0 | – | – | – | – |" + " – |" * (len(NEAR) + len(COLLARS))
+    near = [f"{share:.0f}" for share in both.near]
+    f1 = [f"{share:.0f}" if given is not None else "–" for share in scores.f1]
+    figures = [f"{100 * scores.same / wanted:.0f}", f"{both.mean:.0f}", f"{both.median:.0f}"]
+    signed = [f"{starts.signed:+.0f}", f"{ends.signed:+.0f}"]
+    return " | ".join([f"| {name}", *figures, *signed, *near, *f1]) + " |"
 
 
 def main() -> None:
@@ -155,22 +153,28 @@ def main() -> None:
     print(
         "| contestant | words found % | mean, ms | median, ms | starts, mean | ends, mean |", end=""
     )
-    print("".join(f" ≤ {each} ms, % |" for each in NEAR))
-    print("| --- |" + " ---: |" * (5 + len(NEAR)), flush=True)
+    print("".join(f" ≤ {each} ms, % |" for each in NEAR), end="")
+    print("".join(f" F1 {each} ms, % |" for each in COLLARS))
+    print("| --- |" + " ---: |" * (5 + len(NEAR) + len(COLLARS)), flush=True)
+    is_whole = all(len(timed) == len(each.text.split()) for each, timed in jobs)
     for name in given.only or CONTESTANTS:
         contestant = CONTESTANTS[name]
         if importlib.util.find_spec(contestant.package) is None:
             print(f"{name}: not installed, left out", file=sys.stderr)
             continue
-        print(row(name, _errors_of(contestant.load(), jobs), wanted), flush=True)
+        found, words = _errors_of(contestant.load(), jobs)
+        print(row(name, found, wanted, words if is_whole else None), flush=True)
 
 
-def _errors_of(speak: Speak, jobs: Sequence[tuple[Utterance, Times]]) -> list[tuple[float, float]]:
-    found = []
+def _errors_of(speak: Speak, jobs: Sequence[tuple[Utterance, Times]]) -> tuple[list[Errors], int]:
+    """Return the errors, and the number of words that were found."""
+    found, words = [], 0
     for utterance, times in jobs:
         samples = soundfile.read(utterance.audio, dtype="float32")[0]
-        found += errors(utterance.text, times, speak(samples, utterance.text))
-    return found
+        spoken = speak(samples, utterance.text)
+        found += errors(utterance.text, times, spoken)
+        words += len(_bare(spoken))
+    return found, words
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ CLEAN_MARKED = 0.005  # largest share of the English segments of --fit that is m
 VOICES = 8  # of babble
 SECONDS = 8.0  # of music, sweeps
 VARIANTS = ("m1", "m3", "m5", "m7", "f1", "f2", "f3", "f4")  # of the voices of espeak-ng
+VOICE = {"cmn": "cmn-latn-pinyin"}  # the voice "cmn" reads many characters by English rules
 MANDARIN = (
     "我今天早上去市场买了很多水果和蔬菜。",
     "他们打算明年搬到一个更大的城市去工作。",
@@ -77,7 +78,7 @@ def spoken(language: str, count: int, random: np.random.Generator) -> Iterator[S
         sentences, per_clip = [line.split("\t")[column] for line in lines if line], 5
     for _ in range(count):
         text = " ".join(random.choice(sentences, per_clip))
-        voice = f"{language}+{random.choice(VARIANTS)}"
+        voice = f"{VOICE.get(language, language)}+{random.choice(VARIANTS)}"
         rate = str(random.integers(130, 180))
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "spoken.wav")

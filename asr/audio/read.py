@@ -22,6 +22,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from asr.audio.streams import spooled
 from asr.errors import UserError
 
 SAMPLE_RATE = 16_000  # Hz
@@ -29,8 +30,7 @@ _DIRECT_ENDINGS = ".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w6
 _FFMPEG_ENDINGS = ".m4a .mp4 .aac .webm .mka .mkv .mov .wma .3gp .amr"
 AUDIO_ENDINGS = frozenset(f"{_DIRECT_ENDINGS} {_FFMPEG_ENDINGS}".split())
 
-_LONGEST = 24 * 3600  # s; a header that claims more is treated as damaged
-_LARGEST_STREAM = 2**32  # bytes; the limit of WAV, and a bound on endless pipes
+LONGEST = 24 * 3600.0  # s that are read unless the caller says otherwise
 _LOWEST_RATE, _HIGHEST_RATE = 1_000, 768_000  # Hz
 _MOST_CHANNELS = 64
 _LOUDEST = 2.0**31  # unscaled 32-bit integers stay below; powers of larger values overflow
@@ -73,43 +73,47 @@ def read(source: Source, rate: int | None = None) -> Waveform:
     return Waveform(blocks[0] if len(blocks) == 1 else np.concatenate(blocks))
 
 
-def read_blocks(source: Source, rate: int | None = None) -> Iterator[Samples]:
+def read_blocks(
+    source: Source, rate: int | None = None, longest: float = LONGEST
+) -> Iterator[Samples]:
     """Yield the samples of `read` in blocks of any length; a file is decoded as they are taken.
+
+    longest: seconds; a longer recording is refused, at once if its header says so.
 
     Raises:
         UserError: as in `read`; damage is found when its block is decoded, a shorter recording
             than its header states after the last block.
     """
     if isinstance(source, np.ndarray):
-        return _finished([_from_array(source)], _array_rate(rate), "the array")
+        return _finished([_from_array(source)], _array_rate(rate), "the array", longest)
     if rate is not None:
         raise UserError(
             f"rate {rate} given for a file: only arrays need a rate, files state theirs"
         )
     if isinstance(source, str | os.PathLike):
-        return _read_path(os.fspath(source))
+        return _read_path(os.fspath(source), longest)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _read_bytes(bytes(source), "the bytes given")
+        return _read_bytes(bytes(source), "the bytes given", longest)
     if hasattr(source, "read"):
         name = str(getattr(source, "name", "the stream"))
-        return _read_bytes(_drain(source, name), name)
+        return _read_stream(source, name, longest)
     raise UserError(
         f"audio of type {type(source).__name__}: wanted a path, bytes, a binary stream or an array"
     )
 
 
-def _read_path(path: str) -> Iterator[Samples]:
+def _read_path(path: str, longest: float) -> Iterator[Samples]:
     if not path:
         raise UserError("empty file name: wanted the path of a recording")
     try:
         # Opened by Python first: libsndfile reports every error as "System error".
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                yield from _read_bytes(_drain(file, path), path)  # a pipe or a device
+                yield from _read_stream(file, path, longest)  # a pipe or a device
                 return
             if os.fstat(file.fileno()).st_size == 0:
                 raise UserError(f"{path}: the file is empty")
-            yield from _decode(path, file, path)
+            yield from _decode(path, file, path, longest)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -122,44 +126,38 @@ def _read_path(path: str) -> Iterator[Samples]:
         raise UserError(f"{path!r}: not a file name ({error})") from None
 
 
-def _read_bytes(content: bytes, name: str) -> Iterator[Samples]:
+def _read_bytes(content: bytes, name: str, longest: float) -> Iterator[Samples]:
     if not content:
         raise UserError(f"{name}: empty, wanted a recording")
-    return _decode(None, io.BytesIO(content), name)
+    return _decode(None, io.BytesIO(content), name, longest)
 
 
-def _drain(stream: Any, name: str) -> bytes:
-    """Read a stream to its end; refuse text and streams above `_LARGEST_STREAM`."""
-    content = bytearray()
-    while chunk := stream.read(2**20):
-        if not isinstance(chunk, bytes):
-            raise UserError(f"{name}: a text stream, wanted a binary one (sys.stdin.buffer, 'rb')")
-        content += chunk
-        if len(content) > _LARGEST_STREAM:
-            raise UserError(f"{name}: over {_LARGEST_STREAM >> 30} GiB of audio, split it")
-    return bytes(content)
+def _read_stream(stream: Any, name: str, longest: float) -> Iterator[Samples]:
+    with spooled(stream, name, longest) as file:
+        yield from _decode(None, file, name, longest)
 
 
-def _decode(path: str | None, file: BinaryIO, name: str) -> Iterator[Samples]:
+def _decode(path: str | None, file: BinaryIO, name: str, longest: float) -> Iterator[Samples]:
     """Decode an open, seekable file; path: None if it is not on disk."""
     try:
         sound = soundfile.SoundFile(path if path is not None else file)
     except (soundfile.LibsndfileError, TypeError):
         # TypeError: soundfile expects a .raw file to be samples without a header.
-        yield from _finished(_with_ffmpeg(path, file, name), SAMPLE_RATE, name)
+        decoded = _with_ffmpeg(path, file, name, longest)
+        yield from _finished(decoded, SAMPLE_RATE, name, longest)
         return
     with sound:
-        _check_header(sound, name)
+        _check_header(sound, name, longest)
         _check_complete(sound, file, name)
-        yield from _finished(_blocks(sound, name), sound.samplerate, name)
+        yield from _finished(_blocks(sound, name), sound.samplerate, name, longest)
 
 
-def _check_header(sound: soundfile.SoundFile, name: str) -> None:
+def _check_header(sound: soundfile.SoundFile, name: str, longest: float) -> None:
     seconds = sound.frames / max(sound.samplerate, 1)
-    if sound.frames < 2**62 and seconds > _LONGEST:
+    if sound.frames < 2**62 and seconds > longest:
         raise UserError(
-            f"{name}: claims {seconds / 3600:,.0f} hours of audio, at most {_LONGEST // 3600} are "
-            "read: split it, or its header is damaged"
+            f"{name}: {seconds / 3600:,.1f} hours of audio by its header, at most "
+            f"{longest / 3600:g} are read: split it, or allow more with --longest"
         )
     if sound.channels > _MOST_CHANNELS:
         raise UserError(f"{name}: {sound.channels} channels, at most {_MOST_CHANNELS} are read")
@@ -230,7 +228,7 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "error_string", "") or "no reason given").strip().rstrip(".")
 
 
-def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Iterator[Samples]:
+def _with_ffmpeg(path: str | None, file: BinaryIO, name: str, longest: float) -> Iterator[Samples]:
     """Decode by ffmpeg what libsndfile cannot, as 16 kHz mono."""
     file.seek(0)
     if _is_text(file.read(512)):
@@ -242,7 +240,7 @@ def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Iterator[Sample
             "which is not installed"
         )
     if path is not None:
-        yield from _run_ffmpeg(program, path, name)
+        yield from _run_ffmpeg(program, path, name, longest)
         return
     # By a file, not a pipe: mp4 often has its index at the end.
     with tempfile.TemporaryDirectory() as folder:
@@ -250,13 +248,13 @@ def _with_ffmpeg(path: str | None, file: BinaryIO, name: str) -> Iterator[Sample
         file.seek(0)
         with copy.open("wb") as target:
             shutil.copyfileobj(file, target)
-        yield from _run_ffmpeg(program, str(copy), name)
+        yield from _run_ffmpeg(program, str(copy), name, longest)
 
 
-def _run_ffmpeg(program: str, path: str, name: str) -> Iterator[Samples]:
+def _run_ffmpeg(program: str, path: str, name: str, longest: float) -> Iterator[Samples]:
     command = [program, "-nostdin", "-v", "error", "-xerror"]  # stop at the first error
     command += ["-protocol_whitelist", "file,pipe", "-i", f"file:{path}"]
-    command += ["-map", "0:a:0", "-t", str(_LONGEST)]
+    command += ["-map", "0:a:0", "-t", str(longest + 1)]  # one second more is noticed
     command += ["-ac", "1", "-ar", str(SAMPLE_RATE), "-f", "f32le", "-"]
     with tempfile.TemporaryFile() as errors:  # no pipe, which could fill up and block ffmpeg
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process:
@@ -310,27 +308,30 @@ def _from_array(array: NDArray[Any]) -> Samples:
         return np.ascontiguousarray(samples, dtype=np.float32)
 
 
-def _finished(blocks: Iterable[Samples], rate: int, name: str) -> Iterator[Samples]:
+def _finished(blocks: Iterable[Samples], rate: int, name: str, longest: float) -> Iterator[Samples]:
     """Check decoded blocks and resample them to 16 kHz."""
     if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
         raise UserError(
             f"{name}: a rate of {rate} Hz, wanted {_LOWEST_RATE:,} to {_HIGHEST_RATE:,}"
         )
-    checked = _checked(blocks, rate, name)
+    checked = _checked(blocks, rate, name, longest)
     return checked if rate == SAMPLE_RATE else _resampled(checked, rate)
 
 
-def _checked(blocks: Iterable[Samples], rate: int, name: str) -> Iterator[Samples]:
+def _checked(blocks: Iterable[Samples], rate: int, name: str, longest: float) -> Iterator[Samples]:
     """Yield the blocks that hold samples.
 
     Raises:
-        UserError: none does, they are longer than a day, or samples are not finite.
+        UserError: none does, they are longer than `longest`, or samples are not finite.
     """
     done = 0
     for block in blocks:
         done += len(block)
-        if done > _LONGEST * rate:
-            raise UserError(f"{name}: over {_LONGEST // 3600} hours of audio, split it")
+        if done > longest * rate:
+            raise UserError(
+                f"{name}: over {longest / 3600:g} hours of audio: split it, or allow more with "
+                "--longest"
+            )
         if not len(block):
             continue
         # In this form the condition also fails for NaN.

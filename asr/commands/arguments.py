@@ -48,6 +48,7 @@ def command_line() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_evaluate(commands)
     _add_score(commands)
+    _add_score_alignment(commands)
     add_prepare(commands)
     _add_translate(commands)
     _add_check(commands)
@@ -99,6 +100,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
     )
     add_decoding(parser)
     add_option(parser, DecodingOptions, "batch_seconds", "S")
+    add_option(parser, DecodingOptions, "longest", "HOURS")
     parser.set_defaults(command="transcribe")
 
 
@@ -297,6 +299,23 @@ two text files line by line. Without --normalize, texts are compared unchanged."
         help="Print the N worst pairs (default: %(default)s).",
     )
     parser.set_defaults(command="score")
+
+
+def _add_score_alignment(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "score-alignment",
+        "compare two files of word times",
+        """Measure how far the starts and ends of words are from those of a reference. Formats:
+.ctm, .TextGrid (the tier "words"), .json and .jsonl as written by asr transcribe and asr align.
+Recordings are paired by name.""",
+        """  asr score-alignment by-hand.TextGrid talk.TextGrid
+  asr score-alignment alignments.jsonl.gz transcripts.jsonl --json""",
+    )
+    parser.add_argument("reference", type=Path, metavar="REF", help="Word times of the reference.")
+    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="Word times to score.")
+    parser.add_argument("--json", action="store_true", help="Report as JSON.")
+    parser.set_defaults(command="score_alignment")
 
 
 def _add_translate(commands: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -24,11 +24,13 @@ from asr.commands.output import (
     render,
     replacing,
 )
-from asr.errors import UserError, complain, warn
+from asr.errors import UserError, complain, note, warn
+from asr.model_folder import find_folder
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+    from asr.inference.journal import Journal
     from asr.inference.recognizer import Failure, Finished, Recognizer
     from asr.results import Segment, Transcript
 
@@ -42,6 +44,7 @@ def run(
     kind: str | None,
     decoding: Decoding,
     batch_seconds: float | None,
+    longest: float | None = None,
     plain: bool = False,
     digits: bool = False,
     device: str = "cpu",
@@ -51,6 +54,8 @@ def run(
 
     output: a file, or None for stdout. kind: one of `FORMATS`; None: by the ending of the output.
     plain: write the bare words, without punctuation and capitals. digits: write numbers in digits.
+    batch_seconds, longest: see `DecodingOptions`. A file is written at the end; until then a
+    journal beside it allows to resume.
     If a recording fails, an error is printed on stderr and the others continue.
 
     Raises:
@@ -61,8 +66,11 @@ def run(
     found, missing = _expand(paths)
     if kind in OF_ONE_RECORDING and len(found) > 1:
         raise UserError(f"{kind} holds one recording, got {len(found)}; use jsonl for several")
+    given = [kind, device, runtime, plain, batch_seconds, longest, *decoding]
     with ExitStack() as stack:
-        file = sys.stdout
+        file, journal = sys.stdout, None
+        if output is not None and STDIN not in map(str, found):
+            journal = stack.enter_context(_journal(output, found, model, given))
         if output is not None:
             part = stack.enter_context(replacing(output))
             file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
@@ -71,13 +79,13 @@ def run(
         from asr.inference.recognizer import Recognizer
 
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
-        recognizer = recognizer.configured(batch_seconds=batch_seconds)
+        recognizer = recognizer.configured(batch_seconds=batch_seconds, longest=longest)
         if plain:
             recognizer = recognizer.plain()
         if digits:
             recognizer = recognizer.with_digits()
         with _progress(found) as bar:
-            results = _results(recognizer, found, bar)
+            results = _results(recognizer, found, bar, journal)
             if len(found) == 1 and kind in STREAMED:
                 written = _write_as_it_comes(results, recognizer, kind, found[0], file)
             else:
@@ -85,6 +93,46 @@ def run(
         if output is not None and not written:
             raise UserError(f"nothing could be transcribed; {output} is not written")
     return 2 if missing or written < len(found) else 0
+
+
+@contextmanager
+def _journal(
+    output: Path, paths: Sequence[Path], model: str | None, given: Sequence[object]
+) -> Iterator[Journal | None]:
+    """Yield the journal beside an output file; it stays if the block is interrupted.
+
+    given: the options. None if a journal cannot be written there.
+    """
+    from asr import __version__
+    from asr.inference.journal import Journal, identity_of
+    from asr.inference.recognizer import SHIPPED
+
+    folder = SHIPPED if model is None else find_folder(Path(model))
+    files = [each for each in (*sorted(folder.rglob("*")), *given) if isinstance(each, Path)]
+    try:
+        subject = {
+            "version": __version__,
+            "recordings": identity_of(paths),
+            "model": identity_of(each for each in files if each.is_file()),
+            "options": [str(each) for each in given],
+        }
+        journal = Journal(output.with_name(f"{output.name}.progress"), subject)
+    except OSError:
+        yield None
+        return
+    if journal.is_resumed:
+        note(f"{journal.path}: resumes an interrupted transcription")
+    if journal.is_of_another:
+        warn(f"{journal.path}: of other recordings, options or another model; begins anew")
+    try:
+        yield journal
+    except UserError:  # would occur again
+        journal.remove()
+        raise
+    except BaseException:
+        journal.close()
+        raise
+    journal.remove()
 
 
 def _expand(paths: Sequence[str]) -> tuple[list[Path], int]:
@@ -112,14 +160,17 @@ def _progress(paths: Sequence[Path]) -> tqdm[NoReturn]:
 
 
 def _results(
-    recognizer: Recognizer, paths: Sequence[Path], bar: tqdm[NoReturn]
+    recognizer: Recognizer,
+    paths: Sequence[Path],
+    bar: tqdm[NoReturn],
+    journal: Journal | None,
 ) -> Iterator[Segment | Finished | Failure]:
     """Yield the results of `segments_of_each`, without attention weights, which no format holds."""
     from asr.results import Segment
 
     nothing = np.zeros((0, 0), np.float32)
     sources = (sys.stdin.buffer if str(path) == STDIN else path for path in paths)
-    for result in recognizer.segments_of_each(sources, on_progress=bar.update):
+    for result in recognizer.segments_of_each(sources, on_progress=bar.update, journal=journal):
         bar.clear()
         if isinstance(result, Segment):
             yield replace(result, weights=nothing, allowed=None)

@@ -5,18 +5,20 @@ The result of a piece does not depend on the other pieces of its batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
 from asr.inference.encoding import EncodedPieces, encode, seconds_of_speech
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
-from asr.inference.plausibility import Evidence, Plausibility, is_doubtful
+from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
 from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
 from asr.results import Segment, StopReason
@@ -31,7 +33,25 @@ from asr.search.limits import step_limits
 from asr.search.word_penalty import WordPenalty
 from asr.text.vocabulary import Vocabulary
 
+SECOND_SEARCH: Final[dict[str, Any]] = {"beam": 8, "ctc_weight": 0.5, "lm_weight": 0.0}
 SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
+
+
+def decode_many(
+    loaded: LoadedModel,
+    pieces: Sequence[Piece],
+    options: DecodingOptions,
+    on_progress: Callable[[float], object] | None = None,
+) -> list[Segment]:
+    """Decode pieces in batches of similar length; on_progress: gets the seconds of each batch."""
+    found: dict[int, Segment] = {}
+    durations = [piece.duration for piece in pieces]
+    for batch in batch_by_length(durations, options.batch_seconds):
+        decoded = decode(loaded, [pieces[index] for index in batch], options)
+        found.update(zip(batch, decoded, strict=True))
+        if on_progress is not None:
+            on_progress(sum(durations[index] for index in batch))
+    return [found[index] for index in range(len(pieces))]
 
 
 def decode(loaded: LoadedModel, pieces: Sequence[Piece], options: DecodingOptions) -> list[Segment]:
@@ -51,7 +71,7 @@ def search_encoded(
     loaded: LoadedModel, pieces: Sequence[Piece], encoded: EncodedPieces, options: DecodingOptions
 ) -> list[Segment]:
     """Decode a batch that is encoded already; noise has no text."""
-    hypotheses = _search(loaded, encoded, options)
+    hypotheses = _search_twice(loaded, pieces, encoded, options)
     noise_threshold = options.noise_threshold if _words(loaded, options) is not None else -np.inf
     is_calibrated = loaded.is_calibrated_for(options)
     calibration = loaded.calibration if is_calibrated else None
@@ -94,6 +114,25 @@ def force_encoded(
     summands = log_probabilities.tolist()
     hypothesis = Hypothesis(tokens, sum(summands), weights, StopReason.EOS, summands)
     return segment(loaded, piece, encoded, 0, hypothesis)
+
+
+def _search_twice(
+    loaded: LoadedModel, pieces: Sequence[Piece], encoded: EncodedPieces, options: DecodingOptions
+) -> list[Hypothesis]:
+    """Return the best hypothesis of each piece; one without sound under it is searched for again.
+
+    The second search has no language model and a higher weight of CTC, which neither repeats nor
+    skips. If it fails too, the first hypothesis is kept.
+    """
+    first = _search(loaded, encoded, options)
+    rows = [row for row, each in enumerate(first) if is_without_sound(each, _ctc(encoded, row))]
+    if not rows or encoded.ctc is None:
+        return first
+    again = encode(loaded, [pieces[row] for row in rows], options.fastest)
+    for at, found in enumerate(_search(loaded, again, replace(options, **SECOND_SEARCH))):
+        if not is_without_sound(found, _ctc(again, at)):
+            first[rows[at]] = found
+    return first
 
 
 def _search(
@@ -145,9 +184,15 @@ def _english(
     plausibility: Plausibility | None, found: Hypothesis, encoded: EncodedPieces, row: int
 ) -> float | None:
     """Return the probability that a text is English speech, if it can be said; see `Segment`."""
-    if plausibility is None or encoded.ctc is None or not found.tokens:
+    ctc = _ctc(encoded, row)
+    if plausibility is None or ctc is None or not found.tokens:
         return None
-    return plausibility(Evidence.of(found, encoded.ctc[row, : encoded.ctc_lengths[row]]))
+    return plausibility(Evidence.of(found, ctc))
+
+
+def _ctc(encoded: EncodedPieces, row: int) -> NDArray[np.float32] | None:
+    """Return the CTC log-probabilities (T', V) of a piece."""
+    return None if encoded.ctc is None else encoded.ctc[row, : encoded.ctc_lengths[row]]
 
 
 def _is_noise(piece: Piece, found: Hypothesis, noise_threshold: float) -> bool:

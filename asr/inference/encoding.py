@@ -12,7 +12,7 @@ from asr.audio.mel import SECONDS_PER_FRAME
 from asr.audio.read import SAMPLE_RATE
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece, pad, slowed
-from asr.search.ctc import ctc_greedy
+from asr.search.ctc_path import ctc_greedy
 from asr.search.trees import put
 
 SLOWEST = 0.7  # lowest factor of the speed to which fast speech is slowed down

@@ -109,6 +109,7 @@ class LoadedModel:
             batch_seconds=self.decoding.batch_seconds,
             segment_seconds=self.decoding.segment_seconds,
             noise_threshold=self.decoding.noise_threshold,
+            longest=self.decoding.longest,
         )
         return same_search == self.decoding
 

@@ -83,6 +83,9 @@ class DecodingOptions(Settings):
     segment_seconds: float = setting(
         20.0, "Longest segment of a recording, in seconds.", least=1, most=600
     )
+    longest: float = setting(
+        24.0, "Longest recording that is read, in hours; others are refused.", above=0, most=1000
+    )
 
     @property
     def search(self) -> BeamSettings:

@@ -14,7 +14,7 @@ from asr.inference.encoding import EncodedPieces
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece
 from asr.results import Segment, Word
-from asr.search.ctc import ctc_greedy
+from asr.search.ctc_path import ctc_greedy
 from asr.text.page import PageWord
 
 

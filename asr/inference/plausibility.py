@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from asr.results import StopReason
 from asr.scoring.sequences import lcs_ratio
-from asr.search.ctc import ctc_greedy
+from asr.search.ctc_path import ctc_greedy
 from asr.search.hypothesis import Hypothesis
 from asr.tables import Settings, about
 from asr.text.vocabulary import BLANK
 
 LEAST_ENGLISH: Final = 0.5  # below it a recording is warned of, and a segment is marked
 _LOOPS: Final = (StopReason.REPEAT, StopReason.LENGTH)
+_MOST_LONGER: Final = 2.0  # factor by which a text and the best CTC path may differ in length, …
+_SPARE: Final = 10  # … and characters besides, for short texts
 
 
 class Evidence(NamedTuple):
@@ -69,6 +71,20 @@ class Plausibility(Settings):
         weights = [getattr(self, name) for name in Evidence._fields]
         total = self.bias + float(np.dot(weights, evidence))
         return float(1 / (1 + np.exp(-np.clip(total, -30, 30))))
+
+
+def is_without_sound(found: Hypothesis, ctc: NDArray[np.float32] | None) -> bool:
+    """Return whether a text is a loop, or much longer or shorter than the best CTC path.
+
+    ctc: (T', V) log-probabilities of its audio; without them only loops are found.
+    """
+    if found.stop_reason in _LOOPS:
+        return True
+    if ctc is None:
+        return False
+    (path,) = ctc_greedy(ctc[None], np.array([len(ctc)]))
+    shorter, longer = sorted((len(path), len(found.tokens)))
+    return longer > _MOST_LONGER * shorter + _SPARE
 
 
 def is_doubtful(reason: StopReason, english: float | None) -> bool:

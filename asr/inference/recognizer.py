@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from asr.audio.read import Waveform, read, read_blocks
 from asr.audio.speech import has_speech
-from asr.corpora.batching import batch_by_length
 from asr.errors import UserError
 from asr.inference import reader
 from asr.inference.cutting import detector, pieces
-from asr.inference.decoding import decode, force
+from asr.inference.decoding import decode_many, force
+from asr.inference.journal import Journal
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
@@ -98,6 +98,7 @@ class Recognizer:
         fastest: float | None = None,
         batch_seconds: float | None = None,
         window: tuple[float, float] | None = None,
+        longest: float | None = None,
     ) -> Recognizer:
         """Return a recogniser with other options and the same weights; None keeps an option.
 
@@ -119,6 +120,7 @@ class Recognizer:
             "ilm_weight": ilm_weight,
             "fastest": fastest,
             "batch_seconds": batch_seconds,
+            "longest": longest,
         }
         changes: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
         loaded = self.loaded
@@ -216,18 +218,25 @@ class Recognizer:
         *,
         rate: int | None = None,
         on_progress: Progress | None = None,
+        journal: Journal | None = None,
     ) -> Iterator[Segment | Finished | Failure]:
         """Yield the segments of each recording in order, then that it is finished or failed.
 
         Some minutes of audio are held in memory, whatever the length of the recordings.
+        journal: keeps the segments, and has those of the same call that was interrupted; these come
+            without attention weights.
         """
-        results = self._bare_segments(sources, rate, on_progress)
+        results = self._bare_segments(sources, rate, on_progress, journal)
         if self.loaded.punctuator is not None:
             results = punctuated(results, self.loaded.punctuator)
         return with_digits(results) if self.digits else results
 
     def _bare_segments(
-        self, sources: Iterable[Source], rate: int | None, on_progress: Progress | None
+        self,
+        sources: Iterable[Source],
+        rate: int | None,
+        on_progress: Progress | None,
+        journal: Journal | None,
     ) -> Iterator[Segment | Finished | Failure]:
         """Yield the results of `segments_of_each` with bare words."""
         window: list[Piece | Finished | Failure] = []
@@ -237,9 +246,9 @@ class Recognizer:
                 window.append(found)
                 seconds += found.duration if isinstance(found, Piece) else 0.0
                 if seconds >= WINDOW * self.decoding.batch_seconds:
-                    yield from self._decoded(window, on_progress)
+                    yield from self._decoded(window, on_progress, journal)
                     window, seconds = [], 0.0
-        yield from self._decoded(window, on_progress)
+        yield from self._decoded(window, on_progress, None)  # the results follow at once
 
     def align(
         self, source: Source, text: str | None = None, *, rate: int | None = None
@@ -298,7 +307,7 @@ class Recognizer:
     def _pieces(self, source: Source, rate: int | None) -> Iterator[Piece | Finished | Failure]:
         """Yield the pieces of a recording, then that it is finished, or why it failed."""
         try:
-            blocks = _blocks(source, rate)
+            blocks = _blocks(source, rate, 3600 * self.decoding.longest)
             for piece in pieces(blocks, detector(self.loaded), self.decoding.segment_seconds):
                 _require_length(piece.start + piece.duration, source)
                 yield piece
@@ -308,18 +317,21 @@ class Recognizer:
             yield Finished(_path(source))
 
     def _decoded(
-        self, window: Sequence[Piece | Finished | Failure], on_progress: Progress | None
+        self,
+        window: Sequence[Piece | Finished | Failure],
+        on_progress: Progress | None,
+        journal: Journal | None,
     ) -> Iterator[Segment | Finished | Failure]:
-        """Decode pieces in batches of similar length; the order is kept."""
+        """Decode the pieces, or take them from the journal; the order is kept."""
         given = [each for each in window if isinstance(each, Piece)]
-        found: dict[int, Segment] = {}
-        durations = [piece.duration for piece in given]
-        for batch in batch_by_length(durations, self.decoding.batch_seconds):
-            decoded = decode(self.loaded, [given[index] for index in batch], self.decoding)
-            found.update(zip(batch, decoded, strict=True))
-            if on_progress is not None:
-                on_progress(sum(durations[index] for index in batch))
-        in_order = (found[index] for index in range(len(given)))
+        found = journal.known(given) if journal is not None else None
+        if found is None:
+            found = decode_many(self.loaded, given, self.decoding, on_progress)
+            if journal is not None:
+                journal.add(found)
+        elif on_progress is not None:
+            on_progress(sum(piece.duration for piece in given))
+        in_order = iter(found)
         for each in window:
             yield next(in_order) if isinstance(each, Piece) else each
 
@@ -344,8 +356,8 @@ def load(
     return Recognizer.load(path, device, runtime)
 
 
-def _blocks(source: Source, rate: int | None) -> Iterable[NDArray[np.float32]]:
-    return [source.samples] if isinstance(source, Waveform) else read_blocks(source, rate)
+def _blocks(source: Source, rate: int | None, longest: float) -> Iterable[NDArray[np.float32]]:
+    return [source.samples] if isinstance(source, Waveform) else read_blocks(source, rate, longest)
 
 
 def _read(source: Source, rate: int | None) -> Waveform:

@@ -2,7 +2,8 @@
 
 from asr.search.beam import beam_search
 from asr.search.contract import LanguageModel, Scorer, SearchDecoder, Stepped
-from asr.search.ctc import CTCPrefixScorer, ctc_greedy
+from asr.search.ctc import CTCPrefixScorer
+from asr.search.ctc_path import ctc_greedy
 from asr.search.greedy import greedy
 from asr.search.guard import RepeatGuard
 from asr.search.hypothesis import Hypothesis

@@ -1,4 +1,4 @@
-"""CTC in the search: prefix scores of all next tokens at once, and best-path decoding."""
+"""CTC in the search: prefix scores of all next tokens at once."""
 
 from __future__ import annotations
 
@@ -121,19 +121,6 @@ class CTCPrefixScorer:
     def take(self, state: CTCState, rows: Integers) -> CTCState:
         """See `Scorer.take`."""
         return take(state, rows)
-
-
-def ctc_greedy(log_probs: Floats, lengths: Integers) -> list[list[int]]:
-    """Return the most probable CTC path of each utterance: repeats merged, blanks removed.
-
-    log_probs: (B, T', V). lengths: (B,), frames of each utterance. Source: Graves et al. 2006,
-    "best path decoding".
-    """
-    best = log_probs.argmax(-1)  # (B, T')
-    kept = best != BLANK
-    kept[:, 1:] &= best[:, 1:] != best[:, :-1]
-    kept &= np.arange(best.shape[1]) < np.asarray(lengths)[:, None]
-    return [row[keep].tolist() for row, keep in zip(best, kept, strict=True)]
 
 
 def _prepared(log_probs: Floats, lengths: Integers) -> _Audio:

@@ -55,7 +55,7 @@ def test_a_recording_enters_each_module_once(tmp_path: Path) -> None:
     entered = _entered(["transcribe", str(SAMPLE), *options, "-o", str(output)])
 
     assert output.read_text().startswith("A cold bright moon")
-    assert len(entered) == len(set(entered)), [str(each) for each in entered]
+    assert len(entered) == len(set(entered)), " → ".join(map(str, entered))
     rooms = [module.parts[0] for module in entered]
     stages = ["audio", "corpora", "runtime", "search", "alignment"]
     assert sorted(stages, key=rooms.index) == stages

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from tiny_model import write_tiny_model
 
+from asr.audio.read import read
 from asr.commands.output import parts
-from asr.inference.plausibility import Evidence, Plausibility, is_doubtful
+from asr.inference import decoding
+from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
 from asr.inference.recognizer import Recognizer
 from asr.results import Segment, StopReason, Transcript, Word
+from asr.search.ctc_path import ctc_greedy
 from asr.search.hypothesis import Hypothesis
 
 FLAC = next((Path(__file__).parents[2] / "data" / "speech").glob("*.flac"))
@@ -89,3 +92,44 @@ def test_the_score_of_a_recording_is_weighted_by_characters():
     assert [each["english"] for each in record["segments"]] == [0.9, 0.1]
     unknown = replace(one, english=None)
     assert Transcript("a", 20.0, 0.08, (unknown,)).english is None
+
+
+def test_a_text_without_sound_under_it_is_a_loop_or_of_another_length():
+    ctc = posteriors([3, 0] * 30)  # 30 symbols
+    assert not is_without_sound(hypothesis([3] * 30), ctc)
+    assert not is_without_sound(hypothesis([3] * 70), ctc)
+    assert is_without_sound(hypothesis([3] * 71), ctc)
+    assert not is_without_sound(hypothesis([3] * 10), ctc)
+    assert is_without_sound(hypothesis([3] * 9), ctc)
+    loop = hypothesis([3] * 30)._replace(stop_reason=StopReason.LENGTH)
+    assert is_without_sound(loop, ctc) and is_without_sound(loop, None)
+    assert not is_without_sound(hypothesis([3] * 99), None)
+
+
+@pytest.mark.parametrize("second", [StopReason.EOS, StopReason.REPEAT])
+def test_a_loop_is_decoded_again_and_marked_if_it_stays(tmp_path, monkeypatch, second):
+    recognizer = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
+    search, weights = decoding._search, []
+
+    def looping(loaded, encoded, options):
+        weights.append((len(encoded.lengths), options.lm_weight, options.ctc_weight))
+        found = search(loaded, encoded, options)
+        reasons = [StopReason.EOS, StopReason.REPEAT] if len(weights) == 1 else [second]
+        lengths = encoded.ctc_lengths.tolist()
+        paths = ctc_greedy(encoded.ctc, encoded.ctc_lengths)
+        assert len(found) == len(reasons) == len(lengths)
+        return [
+            each._replace(tokens=path or [1], weights=np.resize(each.weights, (len(path or [1]) + 1,
+            each.weights.shape[1])), token_log_probabilities=[-0.5] * (len(path or [1]) + 1),
+            stop_reason=reason)
+            for each, path, reason in zip(found, paths, reasons, strict=True)
+        ]  # fmt: skip
+
+    monkeypatch.setattr(decoding, "_search", looping)
+    samples = read(FLAC).samples
+    two, one = recognizer.transcribe([samples, samples[5_000:]], rate=16_000)  # by length
+    assert [each[0] for each in weights] == [2, 1]
+    assert weights[1][1:] == (0.0, 0.5)
+    assert (one.stop_reason, two.stop_reason) == (StopReason.EOS, second)
+    assert not one.segments[0].low_confidence
+    assert two.segments[0].low_confidence == (second != StopReason.EOS)

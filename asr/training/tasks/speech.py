@@ -25,7 +25,7 @@ from asr.runtime.device import choose_device, products
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters, count_words
-from asr.search.ctc import ctc_greedy
+from asr.search.ctc_path import ctc_greedy
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
