@@ -162,6 +162,8 @@ def _translate(given: argparse.Namespace) -> int:
         heat_map=given.heat_map,
         device=given.device,
         runtime=given.runtime,
+        outputs=given.outputs,
+        encoding=given.encoding,
     )
 
 

@@ -27,6 +27,7 @@ from asr.commands.output import FORMATS
 from asr.commands.prepare_arguments import add_prepare
 from asr.commands.read import FILES as READING_FILES
 from asr.commands.read import FORMATS as READINGS
+from asr.commands.translate import FILES as TRANSLATION_FILES
 from asr.commands.translate import FORMATS as TRANSLATIONS
 from asr.inference.options import DecodingOptions, TranslationOptions
 
@@ -299,18 +300,38 @@ def _add_translate(commands: Any) -> None:
         "translate",
         "translate text",
         """Translate texts, or the lines of a file or of stdin, to stdout, one line each. The
-sentences of a text are translated separately. Subtitles (--file of .srt or .vtt, or -f srt or vtt)
-keep their times: a sentence of several cues is translated as a whole and split where the attention
-moves to the next cue. The package's models translate English to French and German.""",
+sentences of a text are translated separately. A path of subtitles (.srt, .vtt, .ass, .ssa; -f names
+the format of stdin) keeps its times, tags, speaker dashes, [sounds] and ♪ lyrics ♪; a sentence of
+several cues is translated as a whole and split where the attention moves to the next cue. The
+package's models translate English to French and German.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
   asr translate --to de -f jsonl < english.txt
+  asr translate talk.srt -o talk.fr.srt -o talk.fr.ass
   asr translate -m runs/one/model -m runs/two/model --file talk.srt > talk.fr.srt""",
     )
     parser.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="Texts; without any, lines of stdin."
+        "texts",
+        nargs="*",
+        metavar="TEXT",
+        help="Texts, or the path of a file of subtitles; without any, lines of stdin.",
     )
     parser.add_argument("--file", type=Path, help="File whose lines (or cues) are translated.")
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of subtitles, such as cp1252 (default: found by their bytes).",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="outputs",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="OUT",
+        help="File to write, may be repeated: " + " ".join(TRANSLATION_FILES.values()),
+    )
     parser.add_argument(
         "-m",
         "--model",
