@@ -41,11 +41,12 @@ def _transcribe(given: argparse.Namespace) -> int:
     return run(
         paths=given.paths,
         model=given.model,
-        output=given.output,
+        outputs=given.outputs,
         kind=given.format,
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
         plain=given.plain,
+        n_best=given.n_best,
         device=given.device,
         runtime=given.runtime,
     )

@@ -66,6 +66,9 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         """  asr transcribe talk.flac
   asr transcribe recordings/ -o all.jsonl
   asr transcribe lecture.mp3 -f srt > lecture.srt
+  asr transcribe lecture.mp3 -o lecture.srt -o lecture.json
+  asr transcribe recordings/ -f srt -o subtitles/
+  asr transcribe talk.flac --hotwords "Bahdanau, Dzmitry"
   arecord -d 5 -f S16_LE -r 16000 | asr transcribe -""",
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="File, folder, or - for stdin.")
@@ -75,9 +78,13 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        dest="outputs",
+        action="append",
+        default=[],
         metavar="OUT",
-        help=f"File to write; its ending sets the format: {' '.join(FORMATS.values())}.",
+        help="File to write, may be repeated; its ending sets the format: "
+        f"{' '.join(FORMATS.values())}. A folder (FOLDER/) gets a file for each recording, in the "
+        "format of -f.",
     )
     parser.add_argument(
         "-f",
@@ -93,6 +100,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         help="Write the bare words, in lower case and without punctuation.",
     )
     add_decoding(parser)
+    add_option(parser, DecodingOptions, "n_best", "N")
     add_option(parser, DecodingOptions, "batch_seconds", "S")
     parser.set_defaults(command="transcribe")
 

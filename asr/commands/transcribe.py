@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -15,14 +14,16 @@ import numpy as np
 
 from asr.audio.read import find_audio
 from asr.commands.options import Decoding
-from asr.commands.output import (
-    FORMATS,
-    OF_ONE_RECORDING,
-    STREAMED,
-    format_of,
-    parts,
-    render,
-    replacing,
+from asr.commands.output import parts
+from asr.commands.writers import (
+    STDIN,
+    Recording,
+    Writer,
+    check,
+    is_streamed,
+    opened,
+    opened_file,
+    targets,
 )
 from asr.errors import UserError, complain, warn
 
@@ -32,67 +33,71 @@ if TYPE_CHECKING:
     from asr.inference.recognizer import Failure, Finished, Recognizer
     from asr.results import Segment, Transcript
 
-STDIN = "-"
-
 
 def run(
     paths: Sequence[str],
     model: str | None,
-    output: Path | None,
+    outputs: Sequence[str],
     kind: str | None,
     decoding: Decoding,
     batch_seconds: float | None,
     plain: bool = False,
+    n_best: int | None = None,
     device: str = "cpu",
     runtime: str = "auto",
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
-    output: a file, or None for stdout. kind: one of `FORMATS`; None: by the ending of the output.
-    plain: write the bare words, without punctuation and capitals.
+    outputs: files and folders (see `asr.commands.writers.targets`); none means stdout. kind: one of
+    `FORMATS`; None: by the ending of each output.
+    plain: write the bare words, without punctuation and capitals. n_best: hypotheses of each
+    segment.
     If a recording fails, an error is printed on stderr and the others continue.
 
     Raises:
-        UserError: no recording can be transcribed, or the output cannot be written.
+        UserError: no recording can be transcribed, or an output cannot be written.
     """
-    if kind is None:
-        kind = "text" if output is None else format_of(output, FORMATS)
+    wanted = targets(outputs, kind)
     found, missing = _expand(paths)
-    if kind in OF_ONE_RECORDING and len(found) > 1:
-        raise UserError(f"{kind} holds one recording, got {len(found)}; use jsonl for several")
+    check(wanted, found, n_best or 1)
     with ExitStack() as stack:
-        file = sys.stdout
-        if output is not None:
-            part = stack.enter_context(replacing(output))
-            file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
+        streamed = is_streamed(wanted, found)
+        files = [opened_file(each, stack) for each in wanted] if streamed else []
+        writers = [] if streamed else [opened(each, found, stack) for each in wanted]
         if not found:
             return 2
         from asr.inference.recognizer import Recognizer
 
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
-        recognizer = recognizer.configured(batch_seconds=batch_seconds)
+        recognizer = recognizer.configured(batch_seconds=batch_seconds, n_best=n_best)
         if plain:
             recognizer = recognizer.plain()
-        with _progress(found) as bar:
-            results = _results(recognizer, found, bar)
-            if len(found) == 1 and kind in STREAMED:
-                written = _write_as_it_comes(results, recognizer, kind, found[0], file)
+        recordings = [each.path for each in found]
+        with _progress(recordings) as bar:
+            results = _results(recognizer, recordings, bar)
+            if streamed:
+                only = wanted[0].kind
+                written = _write_as_it_comes(results, recognizer, only, recordings[0], files[0])
             else:
-                written = _write(_transcripts(results, recognizer, found), kind, file)
-        if output is not None and not written:
-            raise UserError(f"nothing could be transcribed; {output} is not written")
+                written = _write(_transcripts(results, recognizer, recordings), writers)
+        if outputs and not written:
+            names = ", ".join(outputs)
+            raise UserError(f"nothing could be transcribed; {names} is not written")
     return 2 if missing or written < len(found) else 0
 
 
-def _expand(paths: Sequence[str]) -> tuple[list[Path], int]:
+def _expand(paths: Sequence[str]) -> tuple[list[Recording], int]:
     """Return the recordings of the paths, and the number of invalid paths, which are reported."""
-    found: list[Path] = []
+    found: list[Recording] = []
     missing = 0
     for path in paths:
         try:
             if path != STDIN and not Path(path).exists():
                 raise UserError(f"{path}: no such file")
-            found += find_audio([path])
+            root = Path(path) if Path(path).is_dir() else Path(path).parent
+            for each in find_audio([path]):
+                name = Path("stdin") if path == STDIN else each.relative_to(root).with_suffix("")
+                found.append(Recording(each, name))
         except (UserError, OSError, ValueError) as error:  # ValueError: an invalid name
             complain(error)
             missing += 1
@@ -189,18 +194,14 @@ def _write_as_it_comes(
     return sum(1 for _ in _transcripts(seen, recognizer, [path]))
 
 
-def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:
+def _write(transcripts: Iterable[Transcript], writers: Sequence[Writer]) -> int:
     """Write each transcript as soon as it is ready, and return their number."""
     count = 0
-    records = []
     for count, transcript in enumerate(transcripts, 1):  # noqa: B007  # counted here, used below
-        if kind == "json":
-            records.append(transcript.record())
-            continue
-        file.write(render(transcript, kind))
-        file.flush()
-    if kind == "json":
-        file.write(json.dumps(records, indent=1) + "\n")
+        for writer in writers:
+            writer.write(transcript)
+    for writer in writers:
+        writer.close()
     return count
 
 

@@ -97,17 +97,23 @@ class Recognizer:
         fastest: float | None = None,
         batch_seconds: float | None = None,
         window: tuple[float, float] | None = None,
+        hotwords: Sequence[str] | None = None,
+        hotword_weight: float | None = None,
+        n_best: int | None = None,
     ) -> Recognizer:
         """Return a recogniser with other options and the same weights; None keeps an option.
 
         language_model: a file of word n-grams in place of the model's own.
         window: restricts the attention to (seconds back, seconds ahead) around its last position,
             whatever it was trained with; (0, 0) removes a window.
+        hotwords: words or phrases that the search favours, such as names; the language model need
+            not know them. An empty list favours none.
         The others: see `DecodingOptions`.
 
         Raises:
             UserError: a value out of range, a CTC weight for a model without a CTC head, a language
-                model that cannot be read, or an attention that takes no window.
+                model that cannot be read, an attention that takes no window, hot words that cannot
+                be spelt, or hot words or alternatives with a beam of 1.
         """
         if ctc_weight and not self.loaded.engine.has_ctc:
             raise UserError(f"CTC weight {ctc_weight}: this model has no CTC head, leave it out")
@@ -118,6 +124,8 @@ class Recognizer:
             "ilm_weight": ilm_weight,
             "fastest": fastest,
             "batch_seconds": batch_seconds,
+            "hotword_weight": hotword_weight,
+            "n_best": n_best,
         }
         changes: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
         loaded = self.loaded
@@ -126,7 +134,12 @@ class Recognizer:
             _ = loaded.language_model  # a file that cannot be read is reported now
         if window is not None:
             loaded = loaded.windowed(*window)
-        return replace(self, loaded=loaded, decoding=replace(self.decoding, **changes))
+        if hotwords is not None:
+            loaded = loaded.favouring(hotwords) if hotwords else replace(loaded, hotwords=None)
+        decoding = replace(self.decoding, **changes)
+        if decoding.beam == 1 and (loaded.hotwords is not None or decoding.n_best > 1):
+            raise UserError("hot words and alternatives need a beam search; got a beam of 1")
+        return replace(self, loaded=loaded, decoding=decoding)
 
     def plain(self) -> Recognizer:
         """Return a recogniser that writes bare words alone, with the same weights."""
