@@ -125,7 +125,37 @@ def _prepare_librispeech(given: argparse.Namespace) -> int:
 def _prepare_folder(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_folder
 
-    return run_folder(given.audio, given.manifest)
+    return run_folder(given.audio, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_table(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_table
+
+    return run_table(given.table, given.audio, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_commonvoice(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_common_voice
+
+    return run_common_voice(given.release, given.table, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_ljspeech(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_ljspeech
+
+    return run_ljspeech(given.source, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_kaldi(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_kaldi
+
+    return run_kaldi(given.source, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_nemo(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_nemo
+
+    return run_nemo(given.source, given.manifest, given.dev, given.dev_share)
 
 
 def _prepare_pseudo_labels(given: argparse.Namespace) -> int:
@@ -177,6 +207,11 @@ _COMMANDS = {
     "score": _score,
     "prepare_librispeech": _prepare_librispeech,
     "prepare_folder": _prepare_folder,
+    "prepare_table": _prepare_table,
+    "prepare_commonvoice": _prepare_commonvoice,
+    "prepare_ljspeech": _prepare_ljspeech,
+    "prepare_kaldi": _prepare_kaldi,
+    "prepare_nemo": _prepare_nemo,
     "prepare_pseudo_labels": _prepare_pseudo_labels,
     "prepare_check": _prepare_check,
     "translate": _translate,
