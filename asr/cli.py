@@ -86,7 +86,15 @@ def _read(given: argparse.Namespace) -> int:
 def _train(given: argparse.Namespace) -> int:
     from asr.commands.train import run
 
-    return run(given.config, given.folder, given.data, given.overrides, given.continue_anyway)
+    return run(
+        config=given.config,
+        folder=given.folder,
+        data=given.data,
+        overrides=given.overrides,
+        continue_anyway=given.continue_anyway,
+        start=given.start,
+        dev=given.dev,
+    )
 
 
 def _evaluate(given: argparse.Namespace) -> int:

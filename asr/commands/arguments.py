@@ -182,13 +182,32 @@ def _add_train(commands: Any) -> None:
         commands,
         "train",
         "train a model",
-        """Train a model from a TOML config. All output is written to the run folder. The same
-command resumes an interrupted run; SIGTERM stops it with a checkpoint. The path of the finished
-model is printed.""",
-        """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
+        """Train a model from a TOML config, or fine-tune a recogniser on a manifest (--from) with
+settings that fit its size. All output is written to the run folder. The same command resumes an
+interrupted run; Ctrl-C and SIGTERM stop it with a checkpoint. The path of the finished model is
+printed.""",
+        """  asr train --from english mine.jsonl runs/mine
+  asr train recipes/librispeech/shipped.toml runs/one --data corpora
   asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
     )
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="A .toml file; see recipes/.")
+    parser.add_argument(
+        "config",
+        type=Path,
+        metavar="CONFIG|MANIFEST",
+        help="A .toml file (see recipes/); with --from a manifest of recordings.",
+    )
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="MODEL",
+        help="Fine-tune this model: a folder, or the name of a model of the package.",
+    )
+    parser.add_argument(
+        "--dev",
+        type=Path,
+        metavar="MANIFEST",
+        help="With --from: recordings to validate on (default: a tenth, by speakers if known).",
+    )
     parser.add_argument("folder", type=Path, metavar="RUN_FOLDER", help="Created if missing.")
     parser.add_argument(
         "--data",
