@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from asr.render.markup import Kind, Piece, lay_out, turns
 from asr.render.subtitles import fit
 from asr.results import Span, Translation, WordWeights
+from asr.text.scripts import is_unspaced, join_words, split_words
 from asr.text.sentences import split_sentences
 
 LONGEST_GAP: Final = 2.0  # seconds between two cues of the same sentence, at most
 MOST_WORDS: Final = 40  # of a joined sentence; quality degrades on longer ones
-_END: Final = re.compile(r"""[.!?…]["'”’»)\]]*$""")
+_END: Final = re.compile(r"""[.!?…。！？]["'”’»)\]』」）]*$""")
 _WORD: Final = re.compile(r"\w")
 
 
@@ -40,7 +41,7 @@ def translate_cues(
     """
     parsed = [turns(cue.text) for cue in cues]
     passages = _passages(cues, parsed)
-    whole = translate([" ".join(each.text for each in passage) for passage in passages])
+    whole = translate([join_words(each.text for each in passage) for passage in passages])
     for passage, translation in zip(passages, whole, strict=True):
         texts = [translation.text]
         if len(passage) > 1:
@@ -67,7 +68,7 @@ def cut(found: WordWeights, parts: Sequence[str]) -> list[str]:
     weights = found.weights[:-1, :-1]
     on_part = np.stack([weights[:, index_of_part == part].sum(1) for part in range(len(parts))])
     edges = _best_edges(on_part, [bool(_WORD.search(word)) for word in words])
-    return [" ".join(words[start:stop]) for start, stop in pairwise(edges)]
+    return [join_words(words[start:stop]) for start, stop in pairwise(edges)]
 
 
 def _passages(
@@ -113,16 +114,16 @@ def _joins(
 def _goes_on(before: Span, cue: Span, passage: Sequence[_Fragment], text: str) -> bool:
     """Whether the first text of a cue continues the last passage of the previous cue.
 
-    Texts in lower case, such as transcripts, give no indication.
+    Texts in lower case, such as transcripts, give no indication. Chinese and Japanese have no case:
+    there a sentence continues where punctuation does not end it.
     """
     before_text = " ".join(each.text for each in passage)
     sentence = f"{split_sentences(before_text)[-1]} {split_sentences(text)[0]}"
     return (
         cue.start - before.end <= LONGEST_GAP
         and not _END.search(before_text)
-        and text[0].islower()
-        and any(map(str.isupper, before_text))
-        and len(sentence.split()) <= MOST_WORDS
+        and (is_unspaced(before_text) or (text[0].islower() and any(map(str.isupper, before_text))))
+        and len(split_words(sentence)) <= MOST_WORDS
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from asr.errors import UserError
 from asr.render.markup import vtt_text
 from asr.results import Span
+from asr.text.scripts import is_unspaced, wrap_unspaced
 
 WIDTH: Final = 42  # characters per line, the usual limit of broadcasters
 LINES: Final = 2  # lines per cue
@@ -21,7 +22,7 @@ LONGEST: Final = 7.0  # seconds, longest duration of a cue
 PAUSE: Final = 0.7  # seconds of silence that end a cue
 
 _TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
-_ENDS: Final = (".", "?", "!")  # of sentences
+_ENDS: Final = (".", "?", "!", "。", "？", "！")  # of sentences
 _TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
 
 
@@ -227,6 +228,8 @@ def _cue(words: Sequence[Span], width: int) -> Span:
 
 
 def _wrap(text: str, width: int) -> list[str]:
+    if is_unspaced(text):
+        return wrap_unspaced(text, width)
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
