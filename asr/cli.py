@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 
 from asr.commands.arguments import command_line
@@ -21,7 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    given = command_line().parse_args(argv)
+    parser = command_line()
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.print_help()
+        return 0
+    given = parser.parse_args(argv)
     return _COMMANDS[given.command](given)
 
 

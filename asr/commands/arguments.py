@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from asr import __version__
+from asr.commands.completion import SHELLS, PrintCompletion
 from asr.commands.options import (
     Help,
     Parser,
@@ -42,6 +43,13 @@ def command_line() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     whole.add_argument("-V", "--version", action="version", version=f"asr {__version__}")
+    whole.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"Print the completion script of a shell: {', '.join(SHELLS)}.",
+    )
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     _add_transcribe(commands)
     _add_align(commands)

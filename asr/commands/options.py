@@ -99,7 +99,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         "--language-model",
         type=Path,
         metavar="FILE",
-        help="Word n-grams (.npz) to use instead of the model's own.",
+        help="Word n-grams (.npz, or ARPA: .arpa, .arpa.gz) to use instead of the model's own.",
     )
     parser.add_argument(
         "--window",
