@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asr.inference.options import DecodingOptions
-    from asr.inference.recognizer import Failure, Recognizer, load
+    from asr.inference.recognizer import Recognizer, load
+    from asr.inference.sources import Failure
     from asr.inference.translator import Translator, load_translator
     from asr.reading import Reading, ReadStatus, ReadWord
     from asr.results import (
@@ -45,7 +46,7 @@ __all__ = [
 _HOMES = {
     "Character": "asr.results",
     "DecodingOptions": "asr.inference.options",
-    "Failure": "asr.inference.recognizer",
+    "Failure": "asr.inference.sources",
     "ReadStatus": "asr.reading",
     "ReadWord": "asr.reading",
     "Reading": "asr.reading",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 
 from asr.commands.arguments import command_line
@@ -21,7 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    given = command_line().parse_args(argv)
+    parser = command_line()
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.print_help()
+        return 0
+    given = parser.parse_args(argv)
     return _COMMANDS[given.command](given)
 
 
@@ -41,13 +46,14 @@ def _transcribe(given: argparse.Namespace) -> int:
     return run(
         paths=given.paths,
         model=given.model,
-        output=given.output,
+        outputs=given.outputs,
         kind=given.format,
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
         longest=given.longest,
         plain=given.plain,
         digits=given.digits,
+        n_best=given.n_best,
         device=given.device,
         runtime=given.runtime,
     )
@@ -87,7 +93,15 @@ def _read(given: argparse.Namespace) -> int:
 def _train(given: argparse.Namespace) -> int:
     from asr.commands.train import run
 
-    return run(given.config, given.folder, given.data, given.overrides, given.continue_anyway)
+    return run(
+        config=given.config,
+        folder=given.folder,
+        data=given.data,
+        overrides=given.overrides,
+        continue_anyway=given.continue_anyway,
+        start=given.start,
+        dev=given.dev,
+    )
 
 
 def _evaluate(given: argparse.Namespace) -> int:
@@ -132,7 +146,37 @@ def _prepare_librispeech(given: argparse.Namespace) -> int:
 def _prepare_folder(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_folder
 
-    return run_folder(given.audio, given.manifest)
+    return run_folder(given.audio, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_table(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_table
+
+    return run_table(given.table, given.audio, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_commonvoice(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_common_voice
+
+    return run_common_voice(given.release, given.table, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_ljspeech(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_ljspeech
+
+    return run_ljspeech(given.source, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_kaldi(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_kaldi
+
+    return run_kaldi(given.source, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_nemo(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_nemo
+
+    return run_nemo(given.source, given.manifest, given.dev, given.dev_share)
 
 
 def _prepare_pseudo_labels(given: argparse.Namespace) -> int:
@@ -170,6 +214,8 @@ def _translate(given: argparse.Namespace) -> int:
         heat_map=given.heat_map,
         device=given.device,
         runtime=given.runtime,
+        outputs=given.outputs,
+        encoding=given.encoding,
     )
 
 
@@ -183,6 +229,11 @@ _COMMANDS = {
     "score_alignment": _score_alignment,
     "prepare_librispeech": _prepare_librispeech,
     "prepare_folder": _prepare_folder,
+    "prepare_table": _prepare_table,
+    "prepare_commonvoice": _prepare_commonvoice,
+    "prepare_ljspeech": _prepare_ljspeech,
+    "prepare_kaldi": _prepare_kaldi,
+    "prepare_nemo": _prepare_nemo,
     "prepare_pseudo_labels": _prepare_pseudo_labels,
     "prepare_check": _prepare_check,
     "translate": _translate,

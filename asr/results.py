@@ -56,6 +56,14 @@ class Word(Span):
     __slots__ = ()
 
 
+class Alternative(NamedTuple):
+    """A hypothesis of the search for a segment; score, log_probability: see `Segment`."""
+
+    text: str
+    score: float
+    log_probability: float
+
+
 @dataclass(frozen=True, eq=False)
 class Segment:
     """A part of a recording, decoded at once.
@@ -75,6 +83,7 @@ class Segment:
     spellings: each of `words` as it is written, with the punctuation after it ("Hello,"), or empty
         if it belongs to the word before it ("23" for "twenty three"); None for the bare words.
         Everything else holds the bare words.
+    alternatives: the best hypotheses, of which the first is the text; empty unless asked for.
     """
 
     start: float
@@ -89,6 +98,7 @@ class Segment:
     english: float | None = None
     low_confidence: bool = False
     spellings: tuple[str, ...] | None = field(default=None, repr=False)
+    alternatives: tuple[Alternative, ...] = field(default=(), repr=False)
 
     @property
     def text(self) -> str:
@@ -294,7 +304,7 @@ def _extended(word: Word, other: Word) -> Word:
 
 
 def _segment_record(segment: Segment) -> dict[str, Any]:
-    return {
+    record: dict[str, Any] = {
         "start": round(segment.start, 3),
         "end": round(segment.end, 3),
         "text": segment.text,
@@ -303,6 +313,16 @@ def _segment_record(segment: Segment) -> dict[str, Any]:
         "english": _rounded(segment.english),
         "low_confidence": segment.low_confidence,
     }
+    if segment.alternatives:
+        record["alternatives"] = [
+            {
+                "text": each.text,
+                "score": round(each.score, 3),
+                "log_probability": round(each.log_probability, 3),
+            }
+            for each in segment.alternatives
+        ]
+    return record
 
 
 def _word_record(word: Word) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from asr.checksums import renew_checksum, write_whole
 from asr.corpora.manifest import read_manifest, select
 from asr.errors import exit_status
 from asr.inference.confidence import Calibration, logit
-from asr.inference.recognizer import Failure, Recognizer
+from asr.inference.recognizer import Recognizer
+from asr.inference.sources import Failure
 from asr.model_folder import CONFIG, find_folder
 from asr.render.tables import text_table
 from asr.scoring.confidence import Bin, correct_words, expected_calibration_error, reliability

@@ -29,7 +29,8 @@ from asr.checksums import renew_checksum, write_whole
 from asr.corpora.manifest import Utterance, read_manifest, read_noise, select
 from asr.errors import UserError, exit_status
 from asr.inference.plausibility import LEAST_ENGLISH, Evidence, Plausibility
-from asr.inference.recognizer import Failure, Recognizer
+from asr.inference.recognizer import Recognizer
+from asr.inference.sources import Failure
 from asr.model_folder import CONFIG, find_folder
 from asr.render.tables import text_table
 from asr.tables import to_table

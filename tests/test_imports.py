@@ -37,8 +37,8 @@ ALLOWED = {
     "asr.search": TEXT | BASE,
     "asr.alignment": {"asr.text", "asr.errors", "asr.results"},
     "asr.runtime": MODELS | SEARCH | SOUND | TEXT | BASE | {"asr.alignment"},
-    "asr.scoring": {"asr.render.tables", "asr.text.lines", *BASE},
-    "asr.render": BASE,
+    "asr.scoring": {"asr.render.tables", "asr.text.lines", "asr.text.scripts", *BASE},
+    "asr.render": {"asr.text.scripts", *BASE},
     "asr.corpora": SOUND | TEXT | BASE,
     "asr.training": MODELS
     | SEARCH

@@ -12,7 +12,7 @@ from tiny_model import write_tiny_model
 
 from asr import cli
 from asr.audio.read import read
-from asr.inference import recognizer
+from asr.inference import stream
 
 FLAC = next((Path(__file__).parents[1] / "data" / "speech").glob("*.flac"))
 
@@ -35,8 +35,8 @@ def talk(tmp_path_factory):
 @pytest.fixture
 def transcribe(model, talk, capsys, monkeypatch):
     """Transcribe in groups of one piece; return status, stderr and the number of groups decoded."""
-    monkeypatch.setattr(recognizer, "WINDOW", 0)
-    decode = recognizer.decode_many
+    monkeypatch.setattr(stream, "WINDOW", 0)
+    decode = stream.decode_many
 
     def call(output, *options, stop_at=10**9):
         calls = []
@@ -47,7 +47,7 @@ def transcribe(model, talk, capsys, monkeypatch):
                 raise KeyboardInterrupt
             return decode(*arguments)
 
-        monkeypatch.setattr(recognizer, "decode_many", counted)
+        monkeypatch.setattr(stream, "decode_many", counted)
         arguments = ["transcribe", talk, "-m", model, "-o", output, "--beam", 1, *options]
         status = cli.main([str(each) for each in arguments])
         return status, capsys.readouterr().err, len(calls)

@@ -133,7 +133,7 @@ def test_subtitles_keep_their_times(
         arguments = ["-f", "srt"]
     cues = parse_srt(run(*arguments).out)
     assert [cue[1:3] for cue in cues] == [cue[1:3] for cue in parse_srt(SRT)]
-    assert cues[0].text.split() == f"{said['I lost.']} {said['Go!']}".split()
+    assert cues[0].text.split() == f"<i>{said['I lost.']} {said['Go!']}</i>".split()
     assert cues[1].text.split() == ["-", *said["I'm home!"].split(), "-", *said["Go."].split()]
     assert cues[2].text == ""
 
@@ -181,6 +181,61 @@ def test_the_package_has_a_model_for_each_language(
     assert cli.main(["translate", "Go!"]) == 2 and "to 'fr'" in capsys.readouterr().err
 
 
+ASS = """[Script Info]
+ScriptType: v4.00+
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, Bold
+Style: Sign,Arial,33,0
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+Comment: 0,0:00:00.00,0:00:01.00,Sign,,0,0,0,,Go!
+Dialogue: 0,0:00:01.00,0:00:02.50,Sign,Ann,0,0,0,,{\\pos(10,20)}I lost.\\NGo!
+Dialogue: 0,0:00:03.00,0:00:04.50,Sign,,0,0,0,,{\\p1}m 0 0 l 100 0 100 100{\\p0}
+"""
+
+
+def test_scripts_keep_styles_comments_and_drawings(run, said, tmp_path: Path) -> None:
+    file = tmp_path / "talk.ass"
+    file.write_text(ASS, "utf-8")
+    lines = run(file).out.splitlines()
+    assert any(line.startswith("Style: Sign,Arial,33") for line in lines)
+    comment, dialogue, drawing = lines[-3:]
+    assert comment.endswith(",,Go!") and drawing == ASS.splitlines()[-1]
+    text = " ".join(dialogue.partition("{\\pos(10,20)}")[2].replace("\\N", " ").split())
+    assert text == f"{said['I lost.']} {said['Go!']}"
+    assert dialogue.startswith("Dialogue: 0,0:00:01.00,0:00:02.50,Sign,Ann,")
+
+
+def test_several_outputs_each_in_its_format(run, said, tmp_path: Path) -> None:
+    (tmp_path / "talk.srt").write_text(SRT, "utf-8")
+    names = [tmp_path / name for name in ("a.srt", "a.vtt", "a.ass", "a.txt", "a.jsonl")]
+    options = [part for name in names for part in ("-o", name)]
+    assert run(tmp_path / "talk.srt", *options).out == ""
+    expected = f"{said['I lost.']} {said['Go!']}"
+    assert names[3].read_text("utf-8").splitlines()[0] == expected
+    for file in names[:3]:
+        once = tmp_path / f"again-{file.name}"
+        run(file, "-o", once)
+        assert "<i>" in file.read_text("utf-8") or "{\\i1}" in file.read_text("utf-8")
+    assert run("Go!", "-o", tmp_path / "one.txt").status == 0
+    assert (tmp_path / "one.txt").read_text("utf-8") == f"{said['Go!']}\n"
+
+
+def test_encodings_are_found_or_named(run, said, tmp_path: Path) -> None:
+    file, cue = tmp_path / "talk.srt", "1\n00:00:01,000 --> 00:00:02,500\n[caf\u00e9] Go!\n"
+    expected = run_text = None
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        file.write_bytes(cue.encode(encoding))
+        done = run(file)
+        run_text, expected = done.out, expected or done.out
+        assert run_text == expected and "[café]" in run_text
+        assert ("read as cp1252" in done.err) == (encoding == "cp1252")
+    assert "not utf-8; name its encoding" in run(file, "--encoding", "utf-8").err
+    assert run(file, "--encoding", "latin-1").out == expected
+
+
 def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
     file = tmp_path / "talk.srt"
     file.write_text(SRT, "utf-8")
@@ -191,6 +246,10 @@ def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
         (["--file", file, "--heat-map", "x.png"], "no heat map"),
         (["--file", file, "--why"], "subtitles and --format why"),
         (["--file", tmp_path / "none.srt"], "cannot be read"),
+        ([file, "--encoding", "klingon"], "got encoding 'klingon'"),
+        (["Go!", "-o", tmp_path / "a.srt"], "texts and an output in srt"),
+        (["Go!", "-f", "text", "-o", tmp_path / "a.txt"], "--format and --output"),
+        (["Go!", "--encoding", "cp1252"], "--encoding is for subtitles"),
     ]:
         done = run(*arguments)
         assert (done.status, done.out) == (2, "")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.results import WordWeights
+from asr.text.scripts import begins_unspaced, ends_unspaced
 from asr.text.segmentation import WORD_START
 
 LEAST_SHARE: Final = 0.1  # smallest weight of a source word that `source_words` lists
@@ -94,11 +95,17 @@ def pharaoh(found: WordWeights) -> str:
 
 
 def _group(tokens: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
-    """Return the first token of each word, and the words; tokens: end-of-sentence last."""
+    """Return the first token of each word, and the words; tokens: end-of-sentence last.
+
+    In Chinese and Japanese, each token is a word.
+    """
     starts = [
         place
         for place, token in enumerate(tokens)
-        if place in (0, len(tokens) - 1) or token.startswith(WORD_START)
+        if place in (0, len(tokens) - 1)
+        or token.startswith(WORD_START)
+        or begins_unspaced(token)
+        or ends_unspaced(tokens[place - 1])
     ]
     stops = [*starts[1:], len(tokens)]
     words = ("".join(tokens[a:b]) for a, b in zip(starts, stops, strict=True))

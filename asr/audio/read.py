@@ -63,8 +63,8 @@ def read(source: Source, rate: int | None = None) -> Waveform:
     Args:
         source: a path; the bytes of a file; a binary stream such as `sys.stdin.buffer`, which need
             not be seekable and is read to its end; or an array (S,) or (S, channels), floats in
-            [-1, 1] or integers over their whole range.
-        rate: sample rate of an array, in Hz; files state their own.
+            [-1, 1] or integers over their whole range; or a tensor of torch, (S,) or (channels, S).
+        rate: sample rate of an array or a tensor, in Hz; files state their own.
 
     Raises:
         UserError: the file does not exist, or is not audio, damaged, empty, or longer than a day.
@@ -84,6 +84,8 @@ def read_blocks(
         UserError: as in `read`; damage is found when its block is decoded, a shorter recording
             than its header states after the last block.
     """
+    if _is_tensor(source):
+        source = _array_of(source)
     if isinstance(source, np.ndarray):
         return _finished([_from_array(source)], _array_rate(rate), "the array", longest)
     if rate is not None:
@@ -288,6 +290,20 @@ def _array_rate(rate: int | None) -> int:
     if rate is None:
         raise UserError("an array without its sample rate: for instance read(samples, rate=16000)")
     return rate
+
+
+def _is_tensor(source: object) -> bool:
+    """Return whether a source is a tensor of torch, without importing torch."""
+    return any(each.__module__ == "torch" for each in type(source).__mro__)
+
+
+def _array_of(tensor: Any) -> NDArray[Any]:
+    """Return a tensor (S,) or (channels, S) as an array (S,) or (S, channels)."""
+    tensor = tensor.detach().cpu()
+    if tensor.is_floating_point():
+        tensor = tensor.float()  # NumPy has no bfloat16
+    array: NDArray[Any] = tensor.numpy()
+    return array.T
 
 
 def _from_array(array: NDArray[Any]) -> Samples:

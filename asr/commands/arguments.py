@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from asr import __version__
+from asr.commands.completion import SHELLS, PrintCompletion
+from asr.commands.measure_arguments import add_evaluate, add_score, add_score_alignment
 from asr.commands.options import (
     Help,
     Parser,
@@ -19,14 +21,12 @@ from asr.commands.options import (
     add_model,
     add_option,
     add_runtime,
-    count,
-    share,
-    speed,
 )
 from asr.commands.output import FORMATS
 from asr.commands.prepare_arguments import add_prepare
 from asr.commands.read import FILES as READING_FILES
 from asr.commands.read import FORMATS as READINGS
+from asr.commands.translate import FILES as TRANSLATION_FILES
 from asr.commands.translate import FORMATS as TRANSLATIONS
 from asr.inference.options import DecodingOptions, TranslationOptions
 
@@ -41,14 +41,21 @@ def command_line() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     whole.add_argument("-V", "--version", action="version", version=f"asr {__version__}")
+    whole.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"Print the completion script of a shell: {', '.join(SHELLS)}.",
+    )
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     _add_transcribe(commands)
     _add_align(commands)
     _add_read(commands)
     _add_train(commands)
-    _add_evaluate(commands)
-    _add_score(commands)
-    _add_score_alignment(commands)
+    add_evaluate(commands)
+    add_score(commands)
+    add_score_alignment(commands)
     add_prepare(commands)
     _add_translate(commands)
     _add_check(commands)
@@ -66,6 +73,9 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         """  asr transcribe talk.flac
   asr transcribe recordings/ -o all.jsonl
   asr transcribe lecture.mp3 -f srt > lecture.srt
+  asr transcribe lecture.mp3 -o lecture.srt -o lecture.json
+  asr transcribe recordings/ -f srt -o subtitles/
+  asr transcribe talk.flac --hotwords "Bahdanau, Dzmitry"
   arecord -d 5 -f S16_LE -r 16000 | asr transcribe -""",
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="File, folder, or - for stdin.")
@@ -75,9 +85,13 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        dest="outputs",
+        action="append",
+        default=[],
         metavar="OUT",
-        help=f"File to write; its ending sets the format: {' '.join(FORMATS.values())}.",
+        help="File to write, may be repeated; its ending sets the format: "
+        f"{' '.join(FORMATS.values())}. A folder (FOLDER/) gets a file for each recording, in the "
+        "format of -f.",
     )
     parser.add_argument(
         "-f",
@@ -99,6 +113,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         help='Write numbers of 10 and above in digits: "23", "1984", "21st", "20%%".',
     )
     add_decoding(parser)
+    add_option(parser, DecodingOptions, "n_best", "N")
     add_option(parser, DecodingOptions, "batch_seconds", "S")
     add_option(parser, DecodingOptions, "longest", "HOURS")
     parser.set_defaults(command="transcribe")
@@ -181,13 +196,32 @@ def _add_train(commands: Any) -> None:
         commands,
         "train",
         "train a model",
-        """Train a model from a TOML config. All output is written to the run folder. The same
-command resumes an interrupted run; SIGTERM stops it with a checkpoint. The path of the finished
-model is printed.""",
-        """  asr train recipes/librispeech/shipped.toml runs/one --data corpora
+        """Train a model from a TOML config, or fine-tune a recogniser on a manifest (--from) with
+settings that fit its size. All output is written to the run folder. The same command resumes an
+interrupted run; Ctrl-C and SIGTERM stop it with a checkpoint. The path of the finished model is
+printed.""",
+        """  asr train --from english mine.jsonl runs/mine
+  asr train recipes/librispeech/shipped.toml runs/one --data corpora
   asr train my.toml runs/quick --set training.steps=2000 --set model.attention.size=64""",
     )
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="A .toml file; see recipes/.")
+    parser.add_argument(
+        "config",
+        type=Path,
+        metavar="CONFIG|MANIFEST",
+        help="A .toml file (see recipes/); with --from a manifest of recordings.",
+    )
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="MODEL",
+        help="Fine-tune this model: a folder, or the name of a model of the package.",
+    )
+    parser.add_argument(
+        "--dev",
+        type=Path,
+        metavar="MANIFEST",
+        help="With --from: recordings to validate on (default: a tenth, by speakers if known).",
+    )
     parser.add_argument("folder", type=Path, metavar="RUN_FOLDER", help="Created if missing.")
     parser.add_argument(
         "--data",
@@ -210,132 +244,44 @@ model is printed.""",
     parser.set_defaults(command="train")
 
 
-def _add_evaluate(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "evaluate",
-        "measure the quality and cost of a model",
-        """Evaluate a model on held-out data. A speech model transcribes the utterances of a
-manifest: word and character error rates, the most frequent errors, and the cost of decoding. A
-translation model translates sentence pairs: BLEU, also by sentence length, attention health, and
-the cost of decoding; lines with the same source are references of one sentence.""",
-        """  asr evaluate data/speech/manifest.jsonl
-  asr evaluate corpora/dev.jsonl --ids dev.txt --beam 8 --json > dev.json
-  asr evaluate data/speech/manifest.jsonl --speed 1.3
-  asr evaluate recipes/fra_eng/phrases.tsv -m runs/fra_eng/model --heat-map all.png
-  asr evaluate recipes/fra_eng/phrases.tsv --to fr -o translations.jsonl""",
-    )
-    parser.add_argument(
-        "data",
-        type=Path,
-        metavar="DATA",
-        help="A manifest (JSON lines), or source<TAB>target lines.",
-    )
-    add_model(parser)
-    add_device(parser)
-    add_runtime(parser)
-    parser.add_argument(
-        "--to",
-        metavar="LANGUAGE",
-        help="Target language of the package's translation models: fr or de.",
-    )
-    parser.add_argument("--ids", type=Path, metavar="FILE", help="Use only these ids, one a line.")
-    parser.add_argument("--limit", type=count, metavar="N", help="Use only the first N.")
-    add_decoding(parser)
-    parser.add_argument(
-        "--length-penalty",
-        type=share,
-        metavar="P",
-        help="Translation: divide scores by the length to this power, 0 to 1.",
-    )
-    whole = "Translate each source as one sentence."
-    parser.add_argument("--whole", action="store_true", help=whole)
-    parser.add_argument(
-        "--heat-map",
-        type=Path,
-        metavar="OUT",
-        help="Draw the attention weights of up to 12 translations: .png .svg .pdf.",
-    )
-    parser.add_argument(
-        "--speed",
-        type=speed,
-        default=1.0,
-        metavar="X",
-        help="Play the audio X times faster, 0.5 to 2, to measure errors on fast speech.",
-    )
-    parser.add_argument(
-        "--attention",
-        action="store_true",
-        help="Also report attention health; always reported for translation.",
-    )
-    parser.add_argument("--json", action="store_true", help="Report as JSON.")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="Write the hypotheses, as JSON lines."
-    )
-    parser.set_defaults(command="evaluate")
-
-
-def _add_score(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "score",
-        "compare two files of transcripts",
-        """Count the errors of hypotheses. Two .jsonl files are paired by id (or audio file name),
-two text files line by line. Without --normalize, texts are compared unchanged.""",
-        """  asr score data/speech/manifest.jsonl hypotheses.jsonl --normalize
-  asr score reference.txt hypothesis.txt --worst 3""",
-    )
-    parser.add_argument("reference", type=Path, metavar="REF", help="References.")
-    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="Hypotheses.")
-    parser.add_argument(
-        "--normalize", action="store_true", help="Normalise both to lower-case a to z."
-    )
-    parser.add_argument("--json", action="store_true", help="Report as JSON.")
-    parser.add_argument(
-        "--worst",
-        type=count,
-        default=10,
-        metavar="N",
-        help="Print the N worst pairs (default: %(default)s).",
-    )
-    parser.set_defaults(command="score")
-
-
-def _add_score_alignment(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "score-alignment",
-        "compare two files of word times",
-        """Measure how far the starts and ends of words are from those of a reference. Formats:
-.ctm, .TextGrid (the tier "words"), .json and .jsonl as written by asr transcribe and asr align.
-Recordings are paired by name.""",
-        """  asr score-alignment by-hand.TextGrid talk.TextGrid
-  asr score-alignment alignments.jsonl.gz transcripts.jsonl --json""",
-    )
-    parser.add_argument("reference", type=Path, metavar="REF", help="Word times of the reference.")
-    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="Word times to score.")
-    parser.add_argument("--json", action="store_true", help="Report as JSON.")
-    parser.set_defaults(command="score_alignment")
-
-
 def _add_translate(commands: Any) -> None:
     parser = add_command(
         commands,
         "translate",
         "translate text",
         """Translate texts, or the lines of a file or of stdin, to stdout, one line each. The
-sentences of a text are translated separately. Subtitles (--file of .srt or .vtt, or -f srt or vtt)
-keep their times: a sentence of several cues is translated as a whole and split where the attention
-moves to the next cue. The package's models translate English to French and German.""",
+sentences of a text are translated separately. A path of subtitles (.srt, .vtt, .ass, .ssa; -f names
+the format of stdin) keeps its times, tags, speaker dashes, [sounds] and ♪ lyrics ♪; a sentence of
+several cues is translated as a whole and split where the attention moves to the next cue. The
+package's models translate English to French and German.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
   asr translate --to de -f jsonl < english.txt
+  asr translate talk.srt -o talk.fr.srt -o talk.fr.ass
   asr translate -m runs/one/model -m runs/two/model --file talk.srt > talk.fr.srt""",
     )
     parser.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="Texts; without any, lines of stdin."
+        "texts",
+        nargs="*",
+        metavar="TEXT",
+        help="Texts, or the path of a file of subtitles; without any, lines of stdin.",
     )
     parser.add_argument("--file", type=Path, help="File whose lines (or cues) are translated.")
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of subtitles, such as cp1252 (default: found by their bytes).",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="outputs",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="OUT",
+        help="File to write, may be repeated: " + " ".join(TRANSLATION_FILES.values()),
+    )
     parser.add_argument(
         "-m",
         "--model",

@@ -121,7 +121,7 @@ def _transcribe(
     """Yield results; print failures on stderr, and a progress bar if stderr is a terminal."""
     from tqdm import tqdm
 
-    from asr.inference.recognizer import Failure
+    from asr.inference.sources import Failure
 
     total = sum(utterance.duration for utterance in utterances) / speed
     sources = (_source(utterance.audio, speed) for utterance in utterances)

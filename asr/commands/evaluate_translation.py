@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from asr.commands.output import format_of, replacing
 from asr.corpora.pairs import Pair, gather, read_pairs, tidy, tokenise
+from asr.text.scripts import split_words
 
 if TYPE_CHECKING:
     from asr.inference.translator import Translator
@@ -162,7 +163,7 @@ def _evaluated(
             [each.health for each in results],
             bleu.LENGTHS,
             health.TRANSLATION,
-            [len(source.split()) for source in sources],
+            [len(split_words(source)) for source in sources],
         ),
         cost,
     )

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from asr.errors import FAILED
+from asr.errors import FAILED, UserError
 from asr.inference.options import DecodingOptions
 from asr.runtime import RUNTIMES
 from asr.tables import Settings, about_of, fields, type_hints, type_name
+from asr.text.lines import read_entries
 
 if TYPE_CHECKING:
     from asr.inference.recognizer import Recognizer
@@ -98,7 +99,7 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         "--language-model",
         type=Path,
         metavar="FILE",
-        help="Word n-grams (.npz) to use instead of the model's own.",
+        help="Word n-grams (.npz, or ARPA: .arpa, .arpa.gz) to use instead of the model's own.",
     )
     parser.add_argument(
         "--window",
@@ -107,6 +108,14 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         help="Restrict the attention to a window around its last position: seconds before and "
         "after, such as 0.4,0.8. 0,0 removes the model's own window.",
     )
+    parser.add_argument(
+        "--hotwords",
+        type=hotwords,
+        metavar="FILE|WORDS",
+        help="Words or phrases that the search favours, such as names: a text file with one in "
+        "each line, or a list separated by commas.",
+    )
+    add_option(parser, DecodingOptions, "hotword_weight", "W")
 
 
 def add_option(
@@ -154,6 +163,8 @@ class Decoding(NamedTuple):
     ilm_weight: float | None
     fastest: float | None
     window: tuple[float, float] | None
+    hotwords: tuple[str, ...] | None
+    hotword_weight: float | None
 
     @classmethod
     def given(cls, arguments: argparse.Namespace) -> Decoding:
@@ -206,3 +217,16 @@ def window(text: str) -> tuple[float, float]:
     if (back, ahead) != (0, 0) and not (0.01 <= back <= 60 and 0.01 <= ahead <= 60):
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted {wanted}")
     return back, ahead
+
+
+def hotwords(text: str) -> tuple[str, ...]:
+    """Read words from a file, one a line, or from a list separated by commas."""
+    path = Path(text)
+    if path.suffix and not path.is_file():
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a file that exists, or words")
+    if not path.is_file():
+        return tuple(word for each in text.split(",") if (word := each.strip()))
+    try:
+        return tuple(entry.text for entry in read_entries(path, comment="#"))
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

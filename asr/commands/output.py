@@ -22,11 +22,13 @@ FORMATS: Final = {
     "json": ".json",
     "srt": ".srt",
     "vtt": ".vtt",
+    "ass": ".ass",
     "textgrid": ".TextGrid",
     "ctm": ".ctm",
 }
-OF_ONE_RECORDING: Final = ("srt", "vtt", "textgrid")
+OF_ONE_RECORDING: Final = ("srt", "vtt", "ass", "textgrid")
 STREAMED: Final = ("text", "srt", "vtt", "ctm")  # can be written segment by segment
+WITH_ALTERNATIVES: Final = ("text", "jsonl", "json")
 
 
 def format_of(path: Path, known: dict[str, str]) -> str:
@@ -44,14 +46,16 @@ def format_of(path: Path, known: dict[str, str]) -> str:
 def parts(segments: Iterable[Segment], kind: str, name: str) -> Iterator[str]:
     """Yield the text of one recording in one of `STREAMED`, as its segments come.
 
-    Text and subtitles are written with punctuation and case where the segments have them.
+    Text and subtitles are written with punctuation and case where the segments have them. Text with
+    alternatives has a line of number, score and bare words for each, and empty lines between the
+    segments.
     Subtitles leave out segments of low confidence. name: of the recording.
     """
     from asr.render.subtitles import each_cue, srt_parts, to_ctm, vtt_parts
 
     match kind:
         case "text":
-            yield from _joined(segment.written for segment in segments)
+            yield from _texts(segments)
         case "srt":
             yield from srt_parts(each_cue(_trusted(segments)))
         case "vtt":
@@ -70,6 +74,11 @@ def render(transcript: Transcript, kind: str) -> str:
         case "jsonl" | "json":
             # ASCII, because a path may contain characters that a terminal cannot display.
             return json.dumps(transcript.record()) + "\n"
+        case "ass":
+            from asr.render.ass import to_ass
+            from asr.render.subtitles import cues
+
+            return to_ass(cues(_trusted(transcript.segments)))
         case "textgrid":
             from asr.render.subtitles import to_textgrid
 
@@ -78,13 +87,20 @@ def render(transcript: Transcript, kind: str) -> str:
     raise ValueError(f"format {kind!r} is not one of: {', '.join(FORMATS)}")
 
 
-def _joined(texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts that are not empty, joined by spaces, and a line break."""
-    space = ""
-    for text in filter(None, texts):
-        yield space + text
-        space = " "
-    yield "\n"
+def _texts(segments: Iterable[Segment]) -> Iterator[str]:
+    """Yield the texts of segments joined by spaces, and a line break; or their alternatives."""
+    separator = ""
+    ending = "\n"
+    for segment in segments:
+        if segment.alternatives:
+            yield separator
+            for number, each in enumerate(segment.alternatives, 1):
+                yield f"{number}\t{each.score:.2f}\t{each.text}\n"
+            separator, ending = "\n", ""
+        elif segment.written:
+            yield separator + segment.written
+            separator = " "
+    yield ending
 
 
 def _trusted(segments: Iterable[Segment]) -> Iterator[Word]:

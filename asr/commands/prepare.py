@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.corpora import check_manifest, folder, librispeech, pseudo_labels, read_manifest
+from asr.corpora.entries import Entry, write_entries
+from asr.corpora.held_out import split_off
 from asr.text.vocabulary import Vocabulary
 
 SHOWN = 5  # most recordings without a text to list
@@ -23,22 +25,81 @@ def run_librispeech(root: Path, output: Path, subsets: Sequence[str] | None, dow
     return 0
 
 
-def run_folder(audio: Path, manifest: Path) -> int:
+def run_folder(audio: Path, manifest: Path, dev: Path | None, share: float) -> int:
     """Write the manifest of a folder of recordings and texts and print its path; return 0.
 
+    dev: manifest of a dev set, which gets a share of the seconds; None splits nothing off.
+
     Raises:
-        UserError: see `asr.corpora.folder.prepare`.
+        UserError: see `asr.corpora.folder.prepare` and `asr.corpora.held_out.split_off`.
     """
     without_text = folder.prepare(audio, manifest)
-    print(_described(manifest))
-    if without_text:
-        named = ", ".join(map(str, without_text[:SHOWN]))
-        more = ", …" if len(without_text) > SHOWN else ""
-        print(
-            f"asr: left out {len(without_text)} recordings without a .txt file: {named}{more}",
-            file=sys.stderr,
-        )
+    _report(manifest, dev, share, without_text, "recordings without a .txt file")
     return 0
+
+
+def run_table(
+    table: Path, audio: Path | None, manifest: Path, dev: Path | None, share: float
+) -> int:
+    """Write the manifest of a CSV or TSV table; otherwise as `run_folder`."""
+    from asr.corpora.tables import read_table
+
+    return _write(read_table(table, audio), table, manifest, dev, share)
+
+
+def run_common_voice(
+    release: Path, table: str, manifest: Path, dev: Path | None, share: float
+) -> int:
+    """Write the manifest of a table of Common Voice; otherwise as `run_folder`."""
+    from asr.corpora.tables import read_common_voice
+
+    return _write(read_common_voice(release, table), release / table, manifest, dev, share)
+
+
+def run_ljspeech(corpus: Path, manifest: Path, dev: Path | None, share: float) -> int:
+    """Write the manifest of a corpus in the layout of LJSpeech; otherwise as `run_folder`."""
+    from asr.corpora.tables import read_ljspeech
+
+    return _write(read_ljspeech(corpus), corpus, manifest, dev, share)
+
+
+def run_kaldi(corpus: Path, manifest: Path, dev: Path | None, share: float) -> int:
+    """Write the manifest of a data folder of Kaldi; otherwise as `run_folder`."""
+    from asr.corpora.kaldi import read_kaldi
+
+    return _write(read_kaldi(corpus), corpus, manifest, dev, share)
+
+
+def run_nemo(lines: Path, manifest: Path, dev: Path | None, share: float) -> int:
+    """Write the manifest of a manifest of NeMo; otherwise as `run_folder`."""
+    from asr.corpora.nemo import read_nemo
+
+    return _write(read_nemo(lines), lines, manifest, dev, share)
+
+
+def _write(
+    entries: Sequence[Entry], source: Path, manifest: Path, dev: Path | None, share: float
+) -> int:
+    missing = write_entries(manifest, entries, source)
+    _report(manifest, dev, share, missing, "recordings that do not exist")
+    return 0
+
+
+def _report(
+    manifest: Path, dev: Path | None, share: float, left_out: Sequence[Path], reason: str
+) -> None:
+    """Split the dev set off, print what the manifests hold, and name what they lack."""
+    if dev is not None:
+        by_speaker = split_off(manifest, dev, share).by_speaker
+        print(_described(manifest))
+        how = "speakers that are not trained on" if by_speaker else "speakers are not known"
+        print(f"{_described(dev)}; {how}")
+    else:
+        print(_described(manifest))
+    if left_out:
+        named = ", ".join(map(str, left_out[:SHOWN]))
+        more = ", …" if len(left_out) > SHOWN else ""
+        print(f"asr: left out {len(left_out)} {reason}: {named}{more}", file=sys.stderr)
 
 
 def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ def add_prepare(commands: Any) -> None:
         "make and check manifests",
         "Make the manifests that asr train and asr evaluate read.",
         """  asr prepare librispeech corpora manifests --subset dev-clean --download
-  asr prepare folder my_recordings my.jsonl
+  asr prepare folder my_recordings my.jsonl --dev dev.jsonl
+  asr prepare commonvoice cv-corpus/en my.jsonl --dev dev.jsonl
   asr prepare pseudo-labels all.jsonl corpora/mine
   asr prepare check my.jsonl""",
     )
@@ -31,8 +33,8 @@ def add_prepare(commands: Any) -> None:
         "  asr prepare folder my_recordings my.jsonl",
     )
     folder.add_argument("audio", type=Path, metavar="DIR", help="Folder, searched recursively.")
-    folder.add_argument("manifest", type=Path, metavar="MANIFEST", help="File to write.")
-    folder.set_defaults(command="prepare_folder")
+    _add_written(folder, "prepare_folder")
+    _add_imports(kinds)
 
     labels = add_command(
         kinds,
@@ -88,3 +90,85 @@ def _add_librispeech(kinds: Any) -> None:
     )
     parser.add_argument("--download", action="store_true", help="Download missing subsets.")
     parser.set_defaults(command="prepare_librispeech")
+
+
+def _add_imports(kinds: Any) -> None:
+    """Add the lists of other tools."""
+    table = add_command(
+        kinds,
+        "table",
+        "manifest of a CSV or TSV table",
+        """Write the manifest of a table with a header. Columns: audio (or path, file, wav), text
+(or sentence, transcript), and if there are any id, speaker, gender, accent.""",
+        "  asr prepare table my.csv my.jsonl --audio recordings --dev dev.jsonl",
+    )
+    table.add_argument("table", type=Path, metavar="TABLE", help="File with , ; | or tabs.")
+    table.add_argument(
+        "--audio",
+        type=Path,
+        metavar="DIR",
+        help="Folder that the audio is relative to (default: that of the table).",
+    )
+    _add_written(table, "prepare_table")
+
+    voice = add_command(
+        kinds,
+        "commonvoice",
+        "manifest of a release of Common Voice",
+        "Write the manifest of a release of Common Voice, the folder with clips/ and .tsv files.",
+        "  asr prepare commonvoice cv-corpus/en my.jsonl --table train.tsv --dev dev.jsonl",
+    )
+    voice.add_argument("release", type=Path, metavar="DIR", help="Folder of a language.")
+    voice.add_argument(
+        "--table",
+        default="validated.tsv",
+        metavar="NAME",
+        help="Table of the release (default: %(default)s).",
+    )
+    _add_written(voice, "prepare_commonvoice")
+    for name, summary, description, source in (
+        (
+            "ljspeech",
+            "manifest of a corpus in the layout of LJSpeech",
+            "Write the manifest of a folder with metadata.csv (id|text|spoken) and wavs/.",
+            "Folder of the corpus.",
+        ),
+        (
+            "kaldi",
+            "manifest of a data folder of Kaldi",
+            "Write the manifest of a folder with text, wav.scp, and if there are any segments,\n"
+            "utt2spk and spk2gender. Segments are written as FLAC files next to the manifest.",
+            "Data folder.",
+        ),
+        (
+            "nemo",
+            "manifest of a manifest of NeMo",
+            "Write the manifest of JSON lines with audio_filepath and text. Lines with an offset\n"
+            "are written as FLAC files next to the manifest.",
+            "JSON lines.",
+        ),
+    ):
+        parser = add_command(
+            kinds, name, summary, description, f"  asr prepare {name} SOURCE my.jsonl"
+        )
+        parser.add_argument("source", type=Path, metavar="SOURCE", help=source)
+        _add_written(parser, f"prepare_{name}")
+
+
+def _add_written(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the manifests that are written."""
+    parser.add_argument("manifest", type=Path, metavar="MANIFEST", help="File to write.")
+    parser.add_argument(
+        "--dev",
+        type=Path,
+        metavar="FILE",
+        help="Also split off a dev set into this manifest, by speakers where they are known.",
+    )
+    parser.add_argument(
+        "--dev-share",
+        type=share,
+        default=0.1,
+        metavar="SHARE",
+        help="Share of the seconds of audio in the dev set (default: %(default)s).",
+    )
+    parser.set_defaults(command=command)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from asr.errors import INTERRUPTED, UserError
+
 
 def run(
     config: Path,
@@ -12,19 +14,37 @@ def run(
     data: Path | None,
     overrides: Sequence[str],
     continue_anyway: bool = False,
+    start: str | None = None,
+    dev: Path | None = None,
 ) -> int:
     """Train, or resume training, in a run folder; print the model folder and return 0.
 
-    After SIGTERM, a checkpoint is written, nothing is printed, and 0 returned.
+    start: a model to fine-tune, a folder or a name of the package; `config` is then the manifest of
+    the recordings to train on, and dev that of those to validate on, or None.
+    A signal stops with a checkpoint, and nothing is printed: 0 is returned after SIGTERM,
+    `asr.errors.INTERRUPTED` after Ctrl-C.
 
     Raises:
         UserError: the config, the data or the folder cannot be used.
     """
     from asr.training.config import load_config
 
+    if start is not None:
+        if data is not None:
+            raise UserError("got --from and --data; the manifest states where its audio is")
+        from asr.training.finetune import write_config
+
+        config = write_config(start, config, dev, folder)
+    elif dev is not None:
+        raise UserError("--dev belongs to --from MODEL; otherwise the config names the dev set")
+    elif config.suffix == ".jsonl":
+        raise UserError(f"{config}: a manifest; wanted a .toml config, or --from MODEL with it")
     load_config(config, overrides)  # report a mistake before the slow import of torch
     from asr.training.run import run as train
+    from asr.training.stopping import interrupted
 
-    if (model := train(config, folder, data, overrides, continue_anyway)) is not None:
-        print(model)
+    model = train(config, folder, data, overrides, continue_anyway)
+    if model is None:
+        return INTERRUPTED if interrupted() else 0
+    print(model)
     return 0

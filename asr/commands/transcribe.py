@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -15,135 +14,102 @@ import numpy as np
 
 from asr.audio.find import find_audio
 from asr.commands.options import Decoding
-from asr.commands.output import (
-    FORMATS,
-    OF_ONE_RECORDING,
-    STREAMED,
-    format_of,
-    parts,
-    render,
-    replacing,
+from asr.commands.output import parts
+from asr.commands.resuming import opened_journal
+from asr.commands.writers import (
+    STDIN,
+    Recording,
+    Writer,
+    check,
+    is_streamed,
+    opened,
+    opened_file,
+    targets,
 )
-from asr.errors import UserError, complain, note, warn
-from asr.model_folder import find_folder
+from asr.errors import UserError, complain, warn
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from asr.inference.journal import Journal
-    from asr.inference.recognizer import Failure, Finished, Recognizer
+    from asr.inference.recognizer import Recognizer
+    from asr.inference.sources import Failure, Finished
     from asr.results import Segment, Transcript
-
-STDIN = "-"
 
 
 def run(
     paths: Sequence[str],
     model: str | None,
-    output: Path | None,
+    outputs: Sequence[str],
     kind: str | None,
     decoding: Decoding,
     batch_seconds: float | None,
     longest: float | None = None,
     plain: bool = False,
     digits: bool = False,
+    n_best: int | None = None,
     device: str = "cpu",
     runtime: str = "auto",
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
-    output: a file, or None for stdout. kind: one of `FORMATS`; None: by the ending of the output.
+    outputs: files and folders (see `asr.commands.writers.targets`); none means stdout. kind: one of
+    `FORMATS`; None: by the ending of each output.
     plain: write the bare words, without punctuation and capitals. digits: write numbers in digits.
-    batch_seconds, longest: see `DecodingOptions`. A file is written at the end; until then a
-    journal beside it allows to resume.
+    n_best: hypotheses of each segment. batch_seconds, longest: see `DecodingOptions`.
+    Files are written at the end; until then a journal beside the first one allows to resume.
     If a recording fails, an error is printed on stderr and the others continue.
 
     Raises:
-        UserError: no recording can be transcribed, or the output cannot be written.
+        UserError: no recording can be transcribed, or an output cannot be written.
     """
-    if kind is None:
-        kind = "text" if output is None else format_of(output, FORMATS)
+    wanted = targets(outputs, kind)
     found, missing = _expand(paths)
-    if kind in OF_ONE_RECORDING and len(found) > 1:
-        raise UserError(f"{kind} holds one recording, got {len(found)}; use jsonl for several")
-    given = [kind, device, runtime, plain, batch_seconds, longest, *decoding]
+    check(wanted, found, n_best or 1)
+    given = [kind, device, runtime, plain, batch_seconds, longest, n_best, *decoding]
     with ExitStack() as stack:
-        file, journal = sys.stdout, None
-        if output is not None and STDIN not in map(str, found):
-            journal = stack.enter_context(_journal(output, found, model, given))
-        if output is not None:
-            part = stack.enter_context(replacing(output))
-            file = stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
+        journal = stack.enter_context(opened_journal(wanted, found, model, given))
+        streamed = is_streamed(wanted, found)
+        files = [opened_file(each, stack) for each in wanted] if streamed else []
+        writers = [] if streamed else [opened(each, found, stack) for each in wanted]
         if not found:
             return 2
         from asr.inference.recognizer import Recognizer
 
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
-        recognizer = recognizer.configured(batch_seconds=batch_seconds, longest=longest)
+        recognizer = recognizer.configured(
+            batch_seconds=batch_seconds, longest=longest, n_best=n_best
+        )
         if plain:
             recognizer = recognizer.plain()
         if digits:
             recognizer = recognizer.with_digits()
-        with _progress(found) as bar:
-            results = _results(recognizer, found, bar, journal)
-            if len(found) == 1 and kind in STREAMED:
-                written = _write_as_it_comes(results, recognizer, kind, found[0], file)
+        recordings = [each.path for each in found]
+        with _progress(recordings) as bar:
+            results = _results(recognizer, recordings, bar, journal)
+            if streamed:
+                only = wanted[0].kind
+                written = _write_as_it_comes(results, recognizer, only, recordings[0], files[0])
             else:
-                written = _write(_transcripts(results, recognizer, found), kind, file)
-        if output is not None and not written:
-            raise UserError(f"nothing could be transcribed; {output} is not written")
+                written = _write(_transcripts(results, recognizer, recordings), writers)
+        if outputs and not written:
+            names = ", ".join(outputs)
+            raise UserError(f"nothing could be transcribed; {names} is not written")
     return 2 if missing or written < len(found) else 0
 
 
-@contextmanager
-def _journal(
-    output: Path, paths: Sequence[Path], model: str | None, given: Sequence[object]
-) -> Iterator[Journal | None]:
-    """Yield the journal beside an output file; it stays if the block is interrupted.
-
-    given: the options. None if a journal cannot be written there.
-    """
-    from asr import __version__
-    from asr.inference.journal import Journal, identity_of
-    from asr.inference.recognizer import SHIPPED
-
-    folder = SHIPPED if model is None else find_folder(Path(model))
-    files = [each for each in (*sorted(folder.rglob("*")), *given) if isinstance(each, Path)]
-    try:
-        subject = {
-            "version": __version__,
-            "recordings": identity_of(paths),
-            "model": identity_of(each for each in files if each.is_file()),
-            "options": [str(each) for each in given],
-        }
-        journal = Journal(output.with_name(f"{output.name}.progress"), subject)
-    except OSError:
-        yield None
-        return
-    if journal.is_resumed:
-        note(f"{journal.path}: resumes an interrupted transcription")
-    if journal.is_of_another:
-        warn(f"{journal.path}: of other recordings, options or another model; begins anew")
-    try:
-        yield journal
-    except UserError:  # would occur again
-        journal.remove()
-        raise
-    except BaseException:
-        journal.close()
-        raise
-    journal.remove()
-
-
-def _expand(paths: Sequence[str]) -> tuple[list[Path], int]:
+def _expand(paths: Sequence[str]) -> tuple[list[Recording], int]:
     """Return the recordings of the paths, and the number of invalid paths, which are reported."""
-    found: list[Path] = []
+    found: list[Recording] = []
     missing = 0
     for path in paths:
         try:
             if path != STDIN and not Path(path).exists():
                 raise UserError(f"{path}: no such file")
-            found += find_audio([path])
+            root = Path(path) if Path(path).is_dir() else Path(path).parent
+            for each in find_audio([path]):
+                name = Path("stdin") if path == STDIN else each.relative_to(root).with_suffix("")
+                found.append(Recording(each, name))
         except (UserError, OSError, ValueError) as error:  # ValueError: an invalid name
             complain(error)
             missing += 1
@@ -182,7 +148,7 @@ def _transcripts(
     results: Iterable[Segment | Finished | Failure], recognizer: Recognizer, paths: Sequence[Path]
 ) -> Iterator[Transcript]:
     """Yield transcripts in order; print failures and warnings on stderr."""
-    from asr.inference.recognizer import Failure
+    from asr.inference.sources import Failure
     from asr.results import Segment, Transcript
 
     segments: list[Segment] = []
@@ -243,18 +209,14 @@ def _write_as_it_comes(
     return sum(1 for _ in _transcripts(seen, recognizer, [path]))
 
 
-def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:
+def _write(transcripts: Iterable[Transcript], writers: Sequence[Writer]) -> int:
     """Write each transcript as soon as it is ready, and return their number."""
     count = 0
-    records = []
     for count, transcript in enumerate(transcripts, 1):  # noqa: B007  # counted here, used below
-        if kind == "json":
-            records.append(transcript.record())
-            continue
-        file.write(render(transcript, kind))
-        file.flush()
-    if kind == "json":
-        file.write(json.dumps(records, indent=1) + "\n")
+        for writer in writers:
+            writer.write(transcript)
+    for writer in writers:
+        writer.close()
     return count
 
 

@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from asr.commands.align import PICTURES
 from asr.commands.output import format_of, replacing
+from asr.commands.subtitles import (
+    SUBTITLES,
+    ending,
+    is_subtitles,
+    read_subtitles,
+    translated_subtitles,
+)
 from asr.errors import UserError
 from asr.text.lines import read_lines
 
 if TYPE_CHECKING:
-    from asr.results import Span, Translation
+    from asr.results import Translation
 
-SUBTITLES: Final = ("srt", "vtt")
 FORMATS: Final = ("text", "jsonl", "pharaoh", "why", *SUBTITLES)
+FILES: Final = {"text": ".txt", "jsonl": ".jsonl", **{each: f".{each}" for each in SUBTITLES}}
 
 
 def run(
@@ -33,46 +40,80 @@ def run(
     heat_map: Path | None,
     device: str = "cpu",
     runtime: str = "auto",
+    outputs: Sequence[Path] = (),
+    encoding: str | None = None,
 ) -> int:
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
+    texts: a single one may be the path of a file of subtitles.
     models: folders, several for an ensemble; if empty, the package's model for the target language
         `to`, by default the first of `asr.inference.translator.SHIPPED`.
     whole: translate each text as one sentence.
     kind: one of `FORMATS`; None means text, or for a file of subtitles its own format.
     heat_map: file for a picture of the attention weights; only for a single text.
+    outputs: files in `FILES`; if empty, the translations are written to stdout.
+    encoding: of subtitles; None finds it.
 
     Raises:
-        UserError: there is no model or no text, or the picture cannot be drawn.
+        UserError: there is no model or no text, or an output cannot be written.
     """
+    if file is None and len(texts) == 1 and is_subtitles(path := Path(*texts)):
+        texts, file = [], path
     if texts and file is not None:
         raise UserError("got texts and --file; wanted one of them")
     if models and to is not None:
         raise UserError("got --model and --to, which chooses a model of the package; wanted one")
-    ending = file.suffix.lower().removeprefix(".") if file is not None else ""
-    if kind in SUBTITLES or ending in SUBTITLES:
-        if texts or heat_map is not None:
-            raise UserError("subtitles come from --file or stdin, and have no heat map")
-        cues = _cues("\n".join(_lines(file)))
-        translate = _loaded(models, to, beam, length_penalty, whole, device, runtime)
-        return _run_subtitles(cues, kind or ending, translate)
-    given = list(texts) or _lines(file)
+    has_cues = kind in SUBTITLES or (file is not None and ending(file) in SUBTITLES)
+    kinds = _kinds(kind, outputs, has_cues)
+    if has_cues and (texts or heat_map is not None):
+        raise UserError("subtitles come from --file or stdin, and have no heat map")
+    if encoding is not None and not has_cues:
+        raise UserError("--encoding is for subtitles; other texts are UTF-8")
+    given = [] if has_cues else list(texts) or _lines(file)
     if heat_map is not None:
         format_of(heat_map, PICTURES)
         if len(given) != 1:
             raise UserError(f"a heat map shows one text, got {len(given)}")
+    subtitles = read_subtitles(file, encoding) if has_cues else None
     with ExitStack() as stack:
-        part = None if heat_map is None else stack.enter_context(replacing(heat_map))
-        translations = _loaded(models, to, beam, length_penalty, whole, device, runtime)(given)
-        for translation in translations:
-            print(_rendered(translation, kind or "text"))
-        if part is not None:
-            from asr.render.picture import draw_heat_map
-
-            first = translations[0]
-            source, target, weights = first.words
-            draw_heat_map(part, weights, source, target, first.source)
+        parts = [stack.enter_context(replacing(path)) for path in outputs]
+        picture = None if heat_map is None else stack.enter_context(replacing(heat_map))
+        translate = _loaded(models, to, beam, length_penalty, whole, device, runtime)
+        if subtitles is not None:
+            rendered = translated_subtitles(subtitles, kinds, translate)
+        else:
+            translations = translate(given)
+            rendered = [_joined(translations, each or "text") for each in kinds]
+            if picture is not None:
+                _draw(translations[0], picture)
+        for part, content in zip(parts, rendered, strict=bool(parts)):
+            part.write_text(content, "utf-8", newline="\n")
+    if not outputs:
+        sys.stdout.write(rendered[0])
     return 0
+
+
+def _kinds(kind: str | None, outputs: Sequence[Path], has_cues: bool) -> list[str | None]:
+    """Return the format of each output, or of stdout; None: that of the input."""
+    if not outputs:
+        return [kind]
+    if kind is not None:
+        raise UserError("got --format and --output; the ending of an output sets its format")
+    found = [format_of(path, FILES) for path in outputs]
+    if not has_cues and (wrong := [each for each in found if each in SUBTITLES]):
+        raise UserError(f"got texts and an output in {wrong[0]}; wanted .txt or .jsonl")
+    return list(found)
+
+
+def _draw(translation: Translation, path: Path) -> None:
+    from asr.render.picture import draw_heat_map
+
+    source, target, weights = translation.words
+    draw_heat_map(path, weights, source, target, translation.source)
+
+
+def _joined(translations: Sequence[Translation], kind: str) -> str:
+    return "".join(f"{_rendered(each, kind)}\n" for each in translations)
 
 
 def _loaded(
@@ -92,36 +133,6 @@ def _loaded(
         return translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)
 
     return translate
-
-
-def _run_subtitles(
-    cues: Sequence[Span], kind: str, translate: Callable[[list[str]], list[Translation]]
-) -> int:
-    """Translate the cues and print them with their times."""
-    from asr.inference.subtitles import translate_cues
-    from asr.render.subtitles import fit, to_srt, to_vtt
-
-    if kind not in (*SUBTITLES, "text", "jsonl"):
-        raise UserError(f"got subtitles and --format {kind}; wanted srt, vtt, text or jsonl")
-    texts = translate_cues(cues, translate)
-    if kind in SUBTITLES:
-        filled = [
-            cue._replace(text="\n".join(map(fit, lines)))
-            for cue, lines in zip(cues, texts, strict=True)
-        ]
-        sys.stdout.write(to_srt(filled) if kind == "srt" else to_vtt(filled))
-        return 0
-    for cue, lines in zip(cues, texts, strict=True):
-        text = " ".join(lines)
-        record = {"start": cue.start, "end": cue.end, "source": cue.text, "text": text}
-        print(text if kind == "text" else json.dumps(record, ensure_ascii=False))
-    return 0
-
-
-def _cues(content: str) -> list[Span]:
-    from asr.render.subtitles import parse_srt, parse_vtt
-
-    return parse_vtt(content) if content.startswith("WEBVTT") else parse_srt(content)
 
 
 def _lines(file: Path | None) -> list[str]:

@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 
 from asr.corpora.pairs import Pair
+from asr.text.scripts import join_words
 
-_ENDINGS = (".", "!", "?")
+_ENDINGS = (".", "!", "?", "。", "！", "？")
 _WORD = re.compile(r"\w+")
 
 
@@ -27,7 +28,7 @@ def join(pairs: Sequence[Pair], count: int, random: np.random.Generator) -> list
         return []
     drawn = [random.integers(len(whole), size=size) for size in random.integers(2, 4, size=count)]
     return [
-        Pair(*(" ".join(side) for side in zip(*(whole[index] for index in indices), strict=True)))
+        Pair(*(join_words(side) for side in zip(*(whole[index] for index in indices), strict=True)))
         for indices in drawn
     ]
 

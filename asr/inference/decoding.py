@@ -21,17 +21,17 @@ from asr.inference.pieces import Piece
 from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
 from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
-from asr.results import Segment, StopReason
+from asr.results import Alternative, Segment, StopReason
 from asr.search.beam import beam_search
 from asr.search.contract import Scorer, SearchDecoder
 from asr.search.ctc import CTCPrefixScorer
 from asr.search.greedy import greedy
+from asr.search.hotwords import HotwordScorer
 from asr.search.hypothesis import Hypothesis
 from asr.search.internal_model import InternalModelScorer
 from asr.search.language_model import LanguageModelScorer
 from asr.search.limits import step_limits
 from asr.search.word_penalty import WordPenalty
-from asr.text.vocabulary import Vocabulary
 
 SECOND_SEARCH: Final[dict[str, Any]] = {"beam": 8, "ctc_weight": 0.5, "lm_weight": 0.0}
 SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
@@ -76,6 +76,9 @@ def search_encoded(
     is_calibrated = loaded.is_calibrated_for(options)
     calibration = loaded.calibration if is_calibrated else None
     plausibility = loaded.plausibility if is_calibrated else None
+    alternatives: list[tuple[Alternative, ...]] = [()] * len(pieces)
+    if options.n_best > 1:
+        alternatives = _alternatives(loaded, encoded, options, hypotheses)
     decoded = []
     for row, (piece, hypothesis) in enumerate(zip(pieces, hypotheses, strict=True)):
         if _is_noise(piece, hypothesis, noise_threshold):
@@ -84,7 +87,14 @@ def search_encoded(
         found = segment(loaded, piece, encoded, row, hypothesis, calibration)
         english = _english(plausibility, hypothesis, encoded, row)
         doubtful = is_doubtful(found.stop_reason, english)
-        decoded.append(replace(found, english=english, low_confidence=doubtful))
+        decoded.append(
+            replace(
+                found,
+                english=english,
+                low_confidence=doubtful,
+                alternatives=alternatives[row],
+            )
+        )
     return decoded
 
 
@@ -139,20 +149,64 @@ def _search(
     loaded: LoadedModel, encoded: EncodedPieces, options: DecodingOptions
 ) -> list[Hypothesis]:
     """Return the best hypothesis of each piece."""
+    if options.beam == 1:
+        decoder = loaded.engine.decoder(encoded.memory)
+        return greedy(decoder, step_limits(encoded.seconds), options.search.guard)
+    return [best for best, *_ in _beam_search(loaded, encoded, options, 1)]
+
+
+def _beam_search(
+    loaded: LoadedModel, encoded: EncodedPieces, options: DecodingOptions, best: int
+) -> list[list[Hypothesis]]:
+    """Return the `best` hypotheses of each piece."""
     decoder = loaded.engine.decoder(encoded.memory)
     without_audio = loaded.engine.decoder_without_audio(encoded.memory)
     limits, search = step_limits(encoded.seconds), options.search
-    if options.beam == 1:
-        return greedy(decoder, limits, search.guard)
     words = _words(loaded, options)
     if words is not None:
         search = replace(search, length_bonus=options.lm_bonus)
-    scorers = _scorers(loaded.vocabulary, encoded, options, words, without_audio)
-    return [best for best, *_ in beam_search(decoder, limits, search, scorers)]
+    scorers = _scorers(loaded, encoded, options, words, without_audio)
+    found = beam_search(decoder, limits, search, scorers, best)
+    return [[_without_bonus(loaded, each, options) for each in its] for its in found]
+
+
+def _alternatives(
+    loaded: LoadedModel,
+    encoded: EncodedPieces,
+    options: DecodingOptions,
+    chosen: Sequence[Hypothesis],
+) -> list[tuple[Alternative, ...]]:
+    """Return the n best hypotheses of each piece, the chosen one first, the others by score.
+
+    A second search finds them: recombination, which the first one may use, keeps hypotheses alone
+    that end differently. So the transcript does not depend on the number of alternatives.
+    """
+    search = replace(options, recombine=0)
+    found = []
+    for best, its in zip(
+        chosen, _beam_search(loaded, encoded, search, options.n_best), strict=True
+    ):
+        others = [each for each in its if each.tokens != best.tokens]
+        ranked = [best, *sorted(others, key=lambda each: -each.score)][: options.n_best]
+        found.append(
+            tuple(
+                Alternative(loaded.vocabulary.decode(each.tokens), each.score, each.log_probability)
+                for each in ranked
+            )
+        )
+    return found
+
+
+def _without_bonus(loaded: LoadedModel, found: Hypothesis, options: DecodingOptions) -> Hypothesis:
+    """Subtract the bonus of favoured words from the score, for which confidence is calibrated."""
+    if loaded.hotwords is None:
+        return found
+    bonus = options.hotword_weight * loaded.hotwords.characters(found.tokens)
+    return found._replace(score=found.score - bonus)
 
 
 def _scorers(
-    vocabulary: Vocabulary,
+    loaded: LoadedModel,
     encoded: EncodedPieces,
     options: DecodingOptions,
     words: WordModel | None,
@@ -168,10 +222,12 @@ def _scorers(
     if words is not None:
         scorers.append(LanguageModelScorer(words, options.lm_weight))
         if options.word_penalty:
-            (space,) = vocabulary.encode(" ")
-            scorers.append(WordPenalty(space, len(vocabulary), options.word_penalty))
+            (space,) = loaded.vocabulary.encode(" ")
+            scorers.append(WordPenalty(space, len(loaded.vocabulary), options.word_penalty))
         if options.ilm_weight:
             scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
+    if loaded.hotwords is not None:
+        scorers.append(HotwordScorer(loaded.hotwords, options.hotword_weight))
     return scorers
 
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from asr.inference.pieces import Piece
-from asr.results import Character, Segment, StopReason, Word
+from asr.results import Alternative, Character, Segment, StopReason, Word
 
 FORMAT: Final = 1
 _TIME_ERROR: Final = 1e-6  # seconds by which the times of the same piece may differ
@@ -126,6 +126,7 @@ def _record(segment: Segment) -> dict[str, Any]:
         "score": segment.score,
         "english": segment.english,
         "low_confidence": segment.low_confidence,
+        "alternatives": segment.alternatives,
     }
 
 
@@ -141,6 +142,7 @@ def _segment(record: dict[str, Any]) -> Segment:
         score=record["score"],
         english=record["english"],
         low_confidence=record["low_confidence"],
+        alternatives=tuple(Alternative(*each) for each in record["alternatives"]),
     )
 
 

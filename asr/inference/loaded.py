@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
@@ -18,8 +19,10 @@ from asr.runtime.boundary import BoundaryRefiner
 from asr.runtime.engine import Engine
 from asr.runtime.load import load_engine
 from asr.runtime.punctuator import Punctuator
+from asr.search.hotwords import HotwordGraph
 from asr.tables import from_table
-from asr.text.vocabulary import Vocabulary
+from asr.text.normalize import normalize
+from asr.text.vocabulary import UNK, Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +33,8 @@ class LoadedModel:
     boundaries: the network that refines word times, or None.
     decoding: the model's own defaults of the search. calibration: of word confidence with these
     defaults, or None. plausibility: of segments with these defaults, or None. written: folder of
-    the model that writes transcripts with punctuation and case, or None.
+    the model that writes transcripts with punctuation and case, or None. hotwords: words that the
+    search favours, or None.
     """
 
     engine: Engine
@@ -42,6 +46,7 @@ class LoadedModel:
     calibration: Calibration | None = None
     written: Path | None = None
     plausibility: Plausibility | None = None
+    hotwords: HotwordGraph | None = None
 
     @classmethod
     def load(cls, path: Path, device: str = "cpu", runtime: str = "auto") -> LoadedModel:
@@ -110,8 +115,31 @@ class LoadedModel:
             segment_seconds=self.decoding.segment_seconds,
             noise_threshold=self.decoding.noise_threshold,
             longest=self.decoding.longest,
+            hotword_weight=self.decoding.hotword_weight,
+            n_best=self.decoding.n_best,
         )
         return same_search == self.decoding
+
+    def favouring(self, words: Sequence[str]) -> LoadedModel:
+        """Return a model whose search favours words or phrases; they are normalised.
+
+        Raises:
+            UserError: nothing is left of a word, or the model does not write characters.
+        """
+        if self.vocabulary.kind != "characters" or UNK in self.vocabulary.encode(" '"):
+            raise UserError(
+                f"hot words need a model that writes characters, this one has "
+                f"{self.vocabulary.kind}: leave them out"
+            )
+        (space,) = self.vocabulary.encode(" ")
+        spelt = [self._spelt(word) for word in words]
+        return replace(self, hotwords=HotwordGraph(spelt, space, len(self.vocabulary)))
+
+    def _spelt(self, word: str) -> list[int]:
+        normalised = normalize(word)
+        if not normalised:
+            raise UserError(f"nothing is left of the hot word {word[:40]!r} as lower-case a to z")
+        return self.vocabulary.encode(normalised)
 
     def windowed(self, back: float, ahead: float) -> LoadedModel:
         """Return a model whose attention is restricted to a window around its last position.

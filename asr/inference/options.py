@@ -59,6 +59,19 @@ class DecodingOptions(Settings):
         least=0,
         most=10,
     )
+    hotword_weight: float = setting(
+        1.5,
+        "Score added for each character of a favoured word (hotwords), in nats. No effect without "
+        "such words.",
+        least=0,
+        most=20,
+    )
+    n_best: int = setting(
+        1,
+        "Hypotheses of each segment in text and JSON. More than 1 takes twice the time.",
+        least=1,
+        most=1000,
+    )
     fastest: float = setting(
         13.5,
         "Highest speaking rate, in characters per second of speech; faster speech is slowed down "

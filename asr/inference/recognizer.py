@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias, overload
+from typing import Any, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from asr.audio.read import Waveform, read, read_blocks
 from asr.audio.speech import has_speech
 from asr.errors import UserError
 from asr.inference import reader
 from asr.inference.cutting import detector, pieces
-from asr.inference.decoding import decode_many, force
+from asr.inference.decoding import force
 from asr.inference.journal import Journal
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
-from asr.inference.pieces import Piece, whole
+from asr.inference.pieces import whole
+from asr.inference.sources import Failure, Finished, Progress, Source, name_of, path_of, read_whole
 from asr.inference.spelling import punctuated, with_digits
+from asr.inference.stream import segments_of_each
 from asr.model_folder import PRETRAINED
 from asr.reading import Reading
 from asr.results import Segment, Transcript
@@ -30,27 +28,9 @@ from asr.text.page import page_words
 from asr.text.vocabulary import UNK
 
 SHIPPED = PRETRAINED / "english"
-SHORTEST = 0.1  # seconds; less holds no word
 LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is not cut
 LONGEST_READ = 300.0  # seconds that are compared with a page; memory grows with both
 LONGEST_PAGE = 2000  # words
-WINDOW = 4  # batches of pieces that are read, and sorted by length, before any is decoded
-
-Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
-Progress: TypeAlias = Callable[[float], object]  # seconds of audio done since the last call
-
-
-class Failure(NamedTuple):
-    """A recording that could not be transcribed, and why; path: None if it is no file."""
-
-    path: str | None
-    error: UserError
-
-
-class Finished(NamedTuple):
-    """A recording of which all segments have been found; path: None if it is no file."""
-
-    path: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +79,23 @@ class Recognizer:
         batch_seconds: float | None = None,
         window: tuple[float, float] | None = None,
         longest: float | None = None,
+        hotwords: Sequence[str] | None = None,
+        hotword_weight: float | None = None,
+        n_best: int | None = None,
     ) -> Recognizer:
         """Return a recogniser with other options and the same weights; None keeps an option.
 
         language_model: a file of word n-grams in place of the model's own.
         window: restricts the attention to (seconds back, seconds ahead) around its last position,
             whatever it was trained with; (0, 0) removes a window.
+        hotwords: words or phrases that the search favours, such as names; the language model need
+            not know them. An empty list favours none.
         The others: see `DecodingOptions`.
 
         Raises:
             UserError: a value out of range, a CTC weight for a model without a CTC head, a language
-                model that cannot be read, or an attention that takes no window.
+                model that cannot be read, an attention that takes no window, hot words that cannot
+                be spelt, or hot words or alternatives with a beam of 1.
         """
         if ctc_weight and not self.loaded.engine.has_ctc:
             raise UserError(f"CTC weight {ctc_weight}: this model has no CTC head, leave it out")
@@ -121,6 +107,8 @@ class Recognizer:
             "fastest": fastest,
             "batch_seconds": batch_seconds,
             "longest": longest,
+            "hotword_weight": hotword_weight,
+            "n_best": n_best,
         }
         changes: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
         loaded = self.loaded
@@ -129,7 +117,12 @@ class Recognizer:
             _ = loaded.language_model  # a file that cannot be read is reported now
         if window is not None:
             loaded = loaded.windowed(*window)
-        return replace(self, loaded=loaded, decoding=replace(self.decoding, **changes))
+        if hotwords is not None:
+            loaded = loaded.favouring(hotwords) if hotwords else replace(loaded, hotwords=None)
+        decoding = replace(self.decoding, **changes)
+        if decoding.beam == 1 and (loaded.hotwords is not None or decoding.n_best > 1):
+            raise UserError("hot words and alternatives need a beam search; got a beam of 1")
+        return replace(self, loaded=loaded, decoding=decoding)
 
     def plain(self) -> Recognizer:
         """Return a recogniser that writes bare words alone, with the same weights."""
@@ -226,29 +219,10 @@ class Recognizer:
         journal: keeps the segments, and has those of the same call that was interrupted; these come
             without attention weights.
         """
-        results = self._bare_segments(sources, rate, on_progress, journal)
+        results = segments_of_each(self.loaded, self.decoding, sources, rate, on_progress, journal)
         if self.loaded.punctuator is not None:
             results = punctuated(results, self.loaded.punctuator)
         return with_digits(results) if self.digits else results
-
-    def _bare_segments(
-        self,
-        sources: Iterable[Source],
-        rate: int | None,
-        on_progress: Progress | None,
-        journal: Journal | None,
-    ) -> Iterator[Segment | Finished | Failure]:
-        """Yield the results of `segments_of_each` with bare words."""
-        window: list[Piece | Finished | Failure] = []
-        seconds = 0.0
-        for source in sources:
-            for found in self._pieces(source, rate):
-                window.append(found)
-                seconds += found.duration if isinstance(found, Piece) else 0.0
-                if seconds >= WINDOW * self.decoding.batch_seconds:
-                    yield from self._decoded(window, on_progress, journal)
-                    window, seconds = [], 0.0
-        yield from self._decoded(window, on_progress, None)  # the results follow at once
 
     def align(
         self, source: Source, text: str | None = None, *, rate: int | None = None
@@ -265,18 +239,18 @@ class Recognizer:
         if text is None:
             return self.transcribe(source, rate=rate)
         tokens = self._tokens(text)
-        waveform = _read(source, rate)
+        waveform = read_whole(source, rate)
         if waveform.duration > LONGEST_ALIGNED:
             raise UserError(
-                f"{_name(source)}: {waveform.duration:.0f} s; a text is aligned with at most "
+                f"{name_of(source)}: {waveform.duration:.0f} s; a text is aligned with at most "
                 f"{LONGEST_ALIGNED:.0f} s: cut both, or give no text"
             )
         piece = whole(waveform)
         if not has_speech(piece.speech):
-            raise UserError(f"{_name(source)}: no speech in it to align a text with")
+            raise UserError(f"{name_of(source)}: no speech in it to align a text with")
         segment = force(self.loaded, piece, tokens, self.decoding.fastest)
         return Transcript(
-            _path(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
+            path_of(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
         )
 
     def read(self, source: Source, page: str, *, rate: int | None = None) -> Reading:
@@ -292,48 +266,17 @@ class Recognizer:
         _ = self._tokens(" ".join(word.spoken for word in words) or page)
         if len(words) > LONGEST_PAGE:
             raise UserError(f"a page of {len(words)} words, wanted at most {LONGEST_PAGE}: cut it")
-        waveform = _read(source, rate)
+        waveform = read_whole(source, rate)
         if waveform.duration > LONGEST_READ:
             raise UserError(
-                f"{_name(source)}: {waveform.duration:.0f} s; at most {LONGEST_READ:.0f} s are "
+                f"{name_of(source)}: {waveform.duration:.0f} s; at most {LONGEST_READ:.0f} s are "
                 "compared with a page: cut both"
             )
         found = [*pieces([waveform.samples], detector(self.loaded), self.decoding.segment_seconds)]
         if not any(has_speech(piece.speech) for piece in found):
-            raise UserError(f"{_name(source)}: no speech in it to compare with a page")
+            raise UserError(f"{name_of(source)}: no speech in it to compare with a page")
         reading = reader.read(self.loaded, found, words, self.decoding)
-        return replace(reading, path=_path(source))
-
-    def _pieces(self, source: Source, rate: int | None) -> Iterator[Piece | Finished | Failure]:
-        """Yield the pieces of a recording, then that it is finished, or why it failed."""
-        try:
-            blocks = _blocks(source, rate, 3600 * self.decoding.longest)
-            for piece in pieces(blocks, detector(self.loaded), self.decoding.segment_seconds):
-                _require_length(piece.start + piece.duration, source)
-                yield piece
-        except UserError as error:
-            yield Failure(_path(source), error)
-        else:
-            yield Finished(_path(source))
-
-    def _decoded(
-        self,
-        window: Sequence[Piece | Finished | Failure],
-        on_progress: Progress | None,
-        journal: Journal | None,
-    ) -> Iterator[Segment | Finished | Failure]:
-        """Decode the pieces, or take them from the journal; the order is kept."""
-        given = [each for each in window if isinstance(each, Piece)]
-        found = journal.known(given) if journal is not None else None
-        if found is None:
-            found = decode_many(self.loaded, given, self.decoding, on_progress)
-            if journal is not None:
-                journal.add(found)
-        elif on_progress is not None:
-            on_progress(sum(piece.duration for piece in given))
-        in_order = iter(found)
-        for each in window:
-            yield next(in_order) if isinstance(each, Piece) else each
+        return replace(reading, path=path_of(source))
 
     def _tokens(self, text: str) -> list[int]:
         """Ids of a text as the model would write it."""
@@ -354,32 +297,6 @@ def load(
 ) -> Recognizer:
     """Load a model folder, or the English model of the package; see `Recognizer.load`."""
     return Recognizer.load(path, device, runtime)
-
-
-def _blocks(source: Source, rate: int | None, longest: float) -> Iterable[NDArray[np.float32]]:
-    return [source.samples] if isinstance(source, Waveform) else read_blocks(source, rate, longest)
-
-
-def _read(source: Source, rate: int | None) -> Waveform:
-    waveform = source if isinstance(source, Waveform) else read(source, rate)
-    _require_length(waveform.duration, source)
-    return waveform
-
-
-def _require_length(seconds: float, source: Source) -> None:
-    if seconds < SHORTEST:
-        raise UserError(
-            f"{_name(source)}: {seconds:.3f} s of audio is too short to transcribe; at "
-            f"least {SHORTEST:g} s is needed"
-        )
-
-
-def _path(source: Source) -> str | None:
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else None
-
-
-def _name(source: Source) -> str:
-    return _path(source) or str(getattr(source, "name", "the audio"))
 
 
 def _unless_failed(result: Transcript | Failure) -> Transcript:

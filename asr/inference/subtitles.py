@@ -10,42 +10,51 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.render.subtitles import turns
+from asr.render.markup import Kind, Piece, lay_out, turns
+from asr.render.subtitles import fit
 from asr.results import Span, Translation, WordWeights
+from asr.text.scripts import is_unspaced, join_words, split_words
 from asr.text.sentences import split_sentences
 
 LONGEST_GAP: Final = 2.0  # seconds between two cues of the same sentence, at most
 MOST_WORDS: Final = 40  # of a joined sentence; quality degrades on longer ones
-_END: Final = re.compile(r"""[.!?…]["'”’»)\]]*$""")
+_END: Final = re.compile(r"""[.!?…。！？]["'”’»)\]』」）]*$""")
 _WORD: Final = re.compile(r"\w")
 
 
 class _Fragment(NamedTuple):
-    """The text of one speaker in a cue, with the index of the cue; dash: see `Turn`."""
+    """Words of a cue, between markup; turn: of a speaker in the cue, piece: in the turn."""
 
     cue: int
-    dash: str
+    turn: int
+    piece: int
     text: str
 
 
 def translate_cues(
     cues: Sequence[Span], translate: Callable[[list[str]], list[Translation]]
-) -> list[list[str]]:
-    """Return the translated lines of each cue, one per speaker.
+) -> list[list[list[Piece]]]:
+    """Return the turns of each cue with its words translated, and its markup as it was.
 
-    A sentence of several cues is translated as a whole and split where the attention of its words
-    moves to the next cue.
+    A sentence of several cues, or with markup inside, is translated as a whole and split where the
+    attention of its words moves to the next part. Markup is described in `asr.render.markup`.
     """
-    passages = _passages(cues)
-    whole = translate([" ".join(each.text for each in passage) for passage in passages])
-    lines: list[list[str]] = [[] for _ in cues]
+    parsed = [turns(cue.text) for cue in cues]
+    passages = _passages(cues, parsed)
+    whole = translate([join_words(each.text for each in passage) for passage in passages])
     for passage, translation in zip(passages, whole, strict=True):
         texts = [translation.text]
         if len(passage) > 1:
             texts = cut(translation.words, [each.text for each in passage])
-        for fragment, text in zip(passage, texts, strict=True):
-            lines[fragment.cue].append(fragment.dash + text)
-    return lines
+        for (cue, turn, piece, _), text in zip(passage, texts, strict=True):
+            its = parsed[cue][turn]
+            its[piece] = its[piece]._replace(text=text)
+    return parsed
+
+
+def written(turns: Sequence[Sequence[Piece]]) -> str:
+    """Return the text of a cue, each speaker in lines of readable length."""
+    return "\n".join(lay_out(pieces, fit) for pieces in turns)
 
 
 def cut(found: WordWeights, parts: Sequence[str]) -> list[str]:
@@ -59,37 +68,62 @@ def cut(found: WordWeights, parts: Sequence[str]) -> list[str]:
     weights = found.weights[:-1, :-1]
     on_part = np.stack([weights[:, index_of_part == part].sum(1) for part in range(len(parts))])
     edges = _best_edges(on_part, [bool(_WORD.search(word)) for word in words])
-    return [" ".join(words[start:stop]) for start, stop in pairwise(edges)]
+    return [join_words(words[start:stop]) for start, stop in pairwise(edges)]
 
 
-def _passages(cues: Sequence[Span]) -> list[list[_Fragment]]:
-    """Group fragments: those of a sentence over several cues together, others alone."""
+def _passages(
+    cues: Sequence[Span], parsed: Sequence[Sequence[Sequence[Piece]]]
+) -> list[list[_Fragment]]:
+    """Group fragments: those of a sentence over several cues or pieces together, others alone."""
     passages: list[list[_Fragment]] = []
-    texts = [turns(cue.text) for cue in cues]
-    for number, its in enumerate(texts):
-        for place, turn in enumerate(its):
-            fragment = _Fragment(number, turn.dash, turn.text)
-            follows = number > 0 and place == 0 and bool(texts[number - 1]) and not turn.dash
-            if follows and _goes_on(cues[number - 1], cues[number], passages[-1], turn.text):
-                passages[-1].append(fragment)
-            else:
-                passages.append([fragment])
+    last: dict[int, int] = {}  # cue → turn of its last words
+    for number, its in enumerate(parsed):
+        for turn, pieces in enumerate(its):
+            begins = number > 0 and turn == 0 and last.get(number - 1, -1) >= 0
+            continues = begins and not (pieces and pieces[0].text == "-")
+            for place, piece in enumerate(pieces):
+                if piece.kind is not Kind.WORDS:
+                    continue
+                fragment = _Fragment(number, turn, place, piece.text)
+                if _joins(fragment, passages, cues, continues):
+                    passages[-1].append(fragment)
+                else:
+                    passages.append([fragment])
+                last[number] = turn
+                continues = False
     return passages
+
+
+def _joins(
+    fragment: _Fragment,
+    passages: Sequence[Sequence[_Fragment]],
+    cues: Sequence[Span],
+    continues: bool,
+) -> bool:
+    """Return whether a fragment belongs to the last passage; continues: see `_passages`."""
+    if not passages:
+        return False
+    before = passages[-1][-1]
+    if before[:2] == fragment[:2]:  # the same speaker, after markup
+        return not _END.search(before.text)
+    if not continues:
+        return False
+    return _goes_on(cues[before.cue], cues[fragment.cue], passages[-1], fragment.text)
 
 
 def _goes_on(before: Span, cue: Span, passage: Sequence[_Fragment], text: str) -> bool:
     """Whether the first text of a cue continues the last passage of the previous cue.
 
-    Texts in lower case, such as transcripts, give no indication.
+    Texts in lower case, such as transcripts, give no indication. Chinese and Japanese have no case:
+    there a sentence continues where punctuation does not end it.
     """
     before_text = " ".join(each.text for each in passage)
     sentence = f"{split_sentences(before_text)[-1]} {split_sentences(text)[0]}"
     return (
         cue.start - before.end <= LONGEST_GAP
         and not _END.search(before_text)
-        and text[0].islower()
-        and any(map(str.isupper, before_text))
-        and len(sentence.split()) <= MOST_WORDS
+        and (is_unspaced(before_text) or (text[0].islower() and any(map(str.isupper, before_text))))
+        and len(split_words(sentence)) <= MOST_WORDS
     )
 
 

@@ -29,6 +29,7 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.limits import most_target_tokens
 from asr.search.options import BeamSettings
 from asr.tables import from_table
+from asr.text.scripts import join_words
 from asr.text.sentences import split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
 
@@ -224,7 +225,7 @@ def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
     stops = [each.stop_reason for each in sentences if each.stop_reason != StopReason.EOS]
     return Translation(
         source=text,
-        text=" ".join(each.text for each in sentences if each.text),
+        text=join_words(each.text for each in sentences),
         source_tokens=tokens.source,
         target_tokens=tokens.target,
         weights=tokens.weights,

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.errors import UserError
+from asr.lm.arpa import is_arpa, read_arpa
 from asr.lm.characters import NgramModel
 from asr.lm.lexicon import Lexicon
 from asr.lm.ranges import NgramRanges
@@ -108,12 +109,14 @@ class WordModel:
     def load(cls, path: Path | str, vocabulary: Vocabulary) -> WordModel:
         """Read word n-grams, and a recurrent model from the folder of the same name, if any.
 
-        path: of the n-grams; the folder has its name without the suffix.
+        path: of the n-grams, or of a file in the ARPA format; the folder has its name without the
+            suffix.
 
         Raises:
-            UserError: as `WordNgrams.load` and `RecurrentWords.load`.
+            UserError: as `WordNgrams.load`, `read_arpa` and `RecurrentWords.load`.
         """
-        ngrams, folder = WordNgrams.load(path), Path(path).with_suffix("")
+        ngrams = read_arpa(Path(path)) if is_arpa(Path(path)) else WordNgrams.load(path)
+        folder = Path(path).with_suffix("")
         try:
             model = cls(ngrams, vocabulary)
         except UserError:

@@ -7,7 +7,9 @@ outside the panels.
 
 from __future__ import annotations
 
+import re
 import textwrap
+import warnings
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
@@ -21,7 +23,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from asr.errors import UserError
+from asr.errors import UserError, warn
 from asr.render.places import Label, move_apart, outlines, row_labels, visible
 from asr.render.spectrogram import show_spectrogram
 from asr.render.texts import DOTS, FONT, LEADING, POINT, Tier, arrange, fonts
@@ -36,6 +38,7 @@ LEADER: Final = 0.12  # inches, length of the line from a row to its label
 CELL: Final = 0.32  # inches, size of a cell in a heat map, if there is room
 SPECTROGRAM: Final = 1.7  # inches
 GAP: Final = 0.08  # inches between panels
+_MISSING: Final = re.compile(r"Glyph (\d+) ")  # matplotlib's warning
 BAR: Final = 0.12  # inches, width of a colour bar
 
 WEIGHT_COLOURS: Final = "viridis"
@@ -303,7 +306,21 @@ def save(figure: Figure, path: Path | str) -> None:
     formats = figure.canvas.get_supported_filetypes()
     if ending not in formats:
         raise UserError(f"{path}: cannot draw {ending or 'without an ending'!r}, use .png or .svg")
-    try:
-        figure.savefig(path, dpi=DOTS, bbox_inches="tight", pad_inches=0.12)
-    except OSError as error:
-        raise UserError(f"{path}: cannot write the picture: {error.strerror}") from error
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        try:
+            figure.savefig(path, dpi=DOTS, bbox_inches="tight", pad_inches=0.12)
+        except OSError as error:
+            raise UserError(f"{path}: cannot write the picture: {error.strerror}") from error
+    _warn_of_glyphs(path, [str(each.message) for each in found])
+
+
+def _warn_of_glyphs(path: Path | str, messages: Sequence[str]) -> None:
+    """Replace matplotlib's warnings of missing glyphs, two lines each, by one line."""
+    codes = dict.fromkeys(int(each[1]) for text in messages if (each := _MISSING.match(text)))
+    if codes:
+        shown = " ".join(map(chr, list(codes)[:8])) + (" …" if len(codes) > 8 else "")
+        warn(
+            f"{path}: no installed font has {shown}; install one that does, for Chinese and "
+            "Japanese such as fonts-noto-cjk of Debian"
+        )

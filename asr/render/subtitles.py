@@ -6,12 +6,15 @@ import html
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from asr.errors import UserError
+from asr.render.markup import vtt_text
 from asr.results import Span
+from asr.text.scripts import is_unspaced, wrap_unspaced
 
 WIDTH: Final = 42  # characters per line, the usual limit of broadcasters
 LINES: Final = 2  # lines per cue
@@ -19,32 +22,8 @@ LONGEST: Final = 7.0  # seconds, longest duration of a cue
 PAUSE: Final = 0.7  # seconds of silence that end a cue
 
 _TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
-_TAG: Final = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")  # <i>, <v Name>, {\an8}
-_DASH: Final = re.compile(r"[-\N{EN DASH}\N{EM DASH}]\s*(?=\S)")
-_ENDS: Final = (".", "?", "!")  # of sentences
+_ENDS: Final = (".", "?", "!", "。", "？", "！")  # of sentences
 _TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
-
-
-class Turn(NamedTuple):
-    """The text of one speaker in a cue; dash: "- " or empty."""
-
-    dash: str
-    text: str
-
-
-def turns(text: str) -> list[Turn]:
-    """Split the text of a cue by speaker: a dash at the start of a line begins a new one.
-
-    Line breaks and formatting tags are removed.
-    """
-    found: list[tuple[str, list[str]]] = []
-    for line in _TAG.sub("", text).splitlines():
-        dash = _DASH.match(line.strip())
-        if dash or not found:
-            found.append(("- " if dash else "", []))
-        found[-1][1].append(line.strip()[dash.end() if dash else 0 :])
-    joined = [(dash, " ".join(" ".join(lines).split())) for dash, lines in found]
-    return [Turn(dash, one) for dash, one in joined if one]
 
 
 def fit(text: str, width: int = WIDTH) -> str:
@@ -122,12 +101,21 @@ def to_vtt(spans: Iterable[Span]) -> str:
     return "".join(vtt_parts(spans))
 
 
+def to_vtt_with_tags(spans: Iterable[Span]) -> str:
+    """Return spans as `to_vtt`, with the tags of WebVTT in their texts."""
+    return "".join(_vtt(spans, vtt_text))
+
+
 def vtt_parts(spans: Iterable[Span]) -> Iterator[str]:
     """Yield the text of `to_vtt`, span by span."""
+    return _vtt(spans, partial(html.escape, quote=False))
+
+
+def _vtt(spans: Iterable[Span], escape: Callable[[str], str]) -> Iterator[str]:
     yield "WEBVTT\n"
     for span in spans:
-        text = html.escape(_block(span.text), quote=False)
-        yield f"\n{_stamp(span.start, '.')} --> {_stamp(span.end, '.')}\n{text}\n"
+        times = f"{_stamp(span.start, '.')} --> {_stamp(span.end, '.')}"
+        yield f"\n{times}\n{escape(_block(span.text))}\n"
 
 
 def to_json_line(path: str, text: str, words: Iterable[Span]) -> str:
@@ -240,6 +228,8 @@ def _cue(words: Sequence[Span], width: int) -> Span:
 
 
 def _wrap(text: str, width: int) -> list[str]:
+    if is_unspaced(text):
+        return wrap_unspaced(text, width)
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 

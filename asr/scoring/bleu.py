@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from asr.errors import UserError
 from asr.render.tables import text_table
+from asr.text.scripts import has_kana, is_unspaced, split_words
 
 LENGTHS: Final = (10, 20, 30, 40, 50)  # source words: the upper ends of the length buckets
+SPACED: Final = "13a"  # tokenisation of sacrebleu for languages with spaces
 ORDER: Final = 4  # highest n-gram order of corpus BLEU
 
 
@@ -32,7 +34,7 @@ class Bleu:
 
     `bleu` is the figure to publish, with `signature`: cased, on plain text, tokenised by sacrebleu.
     `lowercase` is the figure of older papers: lower-cased and split at white space only, so it is
-    comparable only if both sides are tokenised.
+    comparable only if both sides are tokenised. Chinese is tokenised into characters in both.
     """
 
     bleu: float
@@ -72,7 +74,8 @@ def score(
     wanted = [(each,) if isinstance(each, str) else tuple(each) for each in references]
     if not all(wanted):
         raise UserError(f"sentence {wanted.index(()) + 1} has no reference")
-    cased, lowercase = metrics = _own_metrics() if own else _metrics()
+    tokens = _tokenizer(text for each in wanted for text in each)
+    cased, lowercase = metrics = _own_metrics(tokens) if own else _metrics(tokens)
     found, lowered = (each.corpus_score(hypotheses, _streams(wanted)) for each in metrics)
     return Bleu(
         bleu=found.score,
@@ -93,7 +96,8 @@ def sentence_bleu(reference: str, hypothesis: str) -> float:
 
     Raises UserError if sacrebleu is missing.
     """
-    found: float = _sentence_metric().sentence_score(hypothesis, [reference]).score
+    metric = _sentence_metric(_tokenizer([reference]))
+    found: float = metric.sentence_score(hypothesis, [reference]).score
     return found
 
 
@@ -150,7 +154,7 @@ def _by_length(
         inside = [
             i
             for i, source in enumerate(sources)
-            if low < max(1, len(source.split())) <= (high or float("inf"))
+            if low < max(1, len(split_words(source))) <= (high or float("inf"))
         ]
         if inside:
             output = [hypotheses[i] for i in inside]
@@ -161,14 +165,26 @@ def _by_length(
     return tuple(buckets)
 
 
-def _metrics() -> tuple[Any, Any]:  # metrics store their signature, so each call makes new ones
+def _tokenizer(references: Iterable[str]) -> str:
+    """Return the tokenisation of sacrebleu for the script of most references."""
+    texts = list(references)
+    if 2 * sum(map(is_unspaced, texts)) <= len(texts):
+        return SPACED
+    return "char" if any(map(has_kana, texts)) else "zh"
+
+
+def _metrics(tokens: str) -> tuple[Any, Any]:  # metrics store their signature: new at each call
     # force: no warning if a text seems to be tokenised; both conventions are intended.
-    return _metric(force=True), _metric(lowercase=True, tokenize="none", force=True)
+    lowercase = "none" if tokens == SPACED else tokens
+    return (
+        _metric(tokenize=tokens, force=True),
+        _metric(lowercase=True, tokenize=lowercase, force=True),
+    )
 
 
 @cache
-def _sentence_metric() -> Any:
-    return _metric(effective_order=True)
+def _sentence_metric(tokens: str) -> Any:
+    return _metric(effective_order=True, tokenize=tokens)
 
 
 def _metric(**options: Any) -> Any:
@@ -191,12 +207,14 @@ class _Score(NamedTuple):
 class _WordBleu:
     """Corpus BLEU-4 on words split at white space, with sacrebleu's exponential smoothing."""
 
+    tokens: str
     lowercase: bool = False
 
     def get_signature(self) -> str:
         """Return the settings that the figure depends on."""
         case = "lc" if self.lowercase else "mixed"
-        return f"case:{case}|eff:no|tok:none|smooth:exp|without sacrebleu"
+        tokens = "none" if self.tokens == SPACED else "characters"
+        return f"case:{case}|eff:no|tok:{tokens}|smooth:exp|without sacrebleu"
 
     def corpus_score(
         self, hypotheses: Sequence[str], streams: Sequence[Sequence[str | None]]
@@ -221,7 +239,7 @@ class _WordBleu:
         )
 
     def _words(self, text: str) -> list[str]:
-        return (text.lower() if self.lowercase else text).split()
+        return split_words(text.lower() if self.lowercase else text)
 
 
 def _bleu(matches: Sequence[int], totals: Sequence[int], output: int, wanted: int) -> float:
@@ -235,8 +253,8 @@ def _bleu(matches: Sequence[int], totals: Sequence[int], output: int, wanted: in
     return 100 * math.exp(min(0.0, 1 - wanted / output) + logs / len(matches))
 
 
-def _own_metrics() -> tuple[Any, Any]:
-    return _WordBleu(), _WordBleu(lowercase=True)
+def _own_metrics(tokens: str) -> tuple[Any, Any]:
+    return _WordBleu(tokens), _WordBleu(tokens, lowercase=True)
 
 
 def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:
@@ -246,7 +264,7 @@ def phrase_bleu(reference: str, hypothesis: str, order: int) -> float:
     if smaller. Source: the sequence-to-sequence chapter of "Dive into Deep Learning" (Zhang et
     al.). The weights of the n-grams differ from corpus BLEU: the two are not comparable.
     """
-    wanted, output = reference.split(), hypothesis.split()
+    wanted, output = split_words(reference), split_words(hypothesis)
     if not output:
         return 0.0
     figure = math.exp(min(0.0, 1 - len(wanted) / len(output)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from asr.errors import UserError
 from asr.render.tables import text_table
+from asr.text.scripts import split_words
 
 LENGTHS: Final = (0, 5, 10, 20, 30, 50)  # words, upper ends of the length buckets
 ENOUGH_SPEAKERS: Final = 10  # resampling fewer speakers makes the interval too narrow
@@ -112,14 +113,18 @@ class Summary:
 
 
 def count_words(reference: str, hypothesis: str) -> ErrorCounts:
-    """Count the word edits between two texts; words are separated by white space."""
+    """Count the word edits between two texts.
+
+    Words are separated by white space; each character of Chinese and Japanese is one, as is usual
+    for their error rates.
+    """
     import jiwer
 
-    length = len(reference.split())
-    if not length:  # older releases of jiwer refuse an empty reference
-        return ErrorCounts(insertions=len(hypothesis.split()))
-    found = jiwer.process_words(" ".join(reference.split()), " ".join(hypothesis.split()))
-    return ErrorCounts(found.substitutions, found.deletions, found.insertions, length)
+    wanted, found_words = split_words(reference), split_words(hypothesis)
+    if not wanted:  # older releases of jiwer refuse an empty reference
+        return ErrorCounts(insertions=len(found_words))
+    found = jiwer.process_words(" ".join(wanted), " ".join(found_words))
+    return ErrorCounts(found.substitutions, found.deletions, found.insertions, len(wanted))
 
 
 def count_characters(reference: str, hypothesis: str) -> ErrorCounts:
@@ -175,7 +180,8 @@ def worst(items: Iterable[Scored], count: int = WORST, width: int = 80) -> str:
 
     drawings = []
     for one in _worst(map(_measure, items))[:count]:
-        reference, hypothesis = one.item.reference.split(), one.item.hypothesis.split()
+        reference = split_words(one.item.reference)
+        hypothesis = split_words(one.item.hypothesis)
         output = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
         lines = jiwer.visualize_alignment(output, show_measures=False, line_width=width)
         body = "\n".join(line.rstrip() for line in lines.splitlines()[2:]).rstrip()

@@ -12,16 +12,27 @@ _BOUNDARY: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_FULL_WIDTH: Final = re.compile(r"""[。！？]+["'”’』」）]*\s*(?=\S)""")
 _LAST_WORD: Final = re.compile(r"\w+$")
 _ABBREVIATIONS: Final = frozenset({"mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs"})
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split a text into its sentences.
+    """Split a text into its sentences; 。！？ end one anywhere.
 
     Before a lower-case letter only ! and ? end a sentence, except before a closing quote. The full
     stop of an abbreviation or an initial does not end a sentence.
     """
+    sentences: list[str] = []
+    start = 0
+    for match in _FULL_WIDTH.finditer(text):
+        sentences += _split(text[start : match.end()])
+        start = match.end()
+    return sentences + _split(text[start:])
+
+
+def _split(text: str) -> list[str]:
+    """Split a text at . ! ? and … before white space."""
     sentences, start = [], 0
     for match in _BOUNDARY.finditer(text):
         if not _goes_on(text[start : match.start()], match):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from asr.tables import to_table
@@ -25,6 +26,9 @@ MAY_CHANGE: Final = frozenset(
         "teacher.cache",
     }
 )
+
+# Keys that runs of earlier versions do not have, and the default, at which they are left out.
+ADDED: Final[Mapping[str, str]] = MappingProxyType({"training.frozen": repr([])})
 
 
 class Fingerprint(NamedTuple):
@@ -54,7 +58,7 @@ def fingerprint(config: Config, data: Path, config_folder: Path) -> Fingerprint:
     """
     files = dict(_files(config, data, config_folder))
     return Fingerprint(
-        config=dict(_flat(to_table(config))),
+        config={name: value for name, value in _flat(to_table(config)) if ADDED.get(name) != value},
         data={name: _digest(path) for name, path in files.items()},
     )
 

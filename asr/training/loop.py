@@ -103,7 +103,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     fingerprint: Fingerprint | None = None,
 ) -> Progress | None:
-    """Train for all steps or until patience is exhausted; None if SIGTERM stopped the run before.
+    """Train for all steps or until patience is exhausted; None if a signal stopped it.
 
     checkpoint: to resume from. fingerprint: of the run, for its checkpoints.
 
@@ -117,6 +117,7 @@ def train(
     model = task.model
     if checkpoint is None:
         task.begin()
+    freeze(model, settings.frozen)
     run = Run(
         Progress(),
         model,
@@ -159,10 +160,29 @@ def _train(
     return run.progress if trainer.finished else None
 
 
+def freeze(model: nn.Module, parts: Sequence[str]) -> None:
+    """Keep the weights of parts of a model as they are.
+
+    Raises:
+        UserError: the model has no such part, or nothing is left to train.
+    """
+    for part in parts:
+        try:
+            model.get_submodule(part).requires_grad_(False)
+        except AttributeError:
+            names = ", ".join(name for name, _ in model.named_children())
+            raise UserError(
+                f"training.frozen: the model has no part {part!r}; it has {names}, and their parts"
+            ) from None
+    if not any(each.requires_grad for each in model.parameters()):
+        raise UserError(f"training.frozen = {list(parts)} leaves nothing to train")
+
+
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
     """Make AdamW with weight decay on matrices only, not on biases, norms and other vectors."""
-    matrices = [each for each in model.parameters() if each.dim() > 1]
-    vectors = [each for each in model.parameters() if each.dim() <= 1]
+    trained = [each for each in model.parameters() if each.requires_grad]
+    matrices = [each for each in trained if each.dim() > 1]
+    vectors = [each for each in trained if each.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": settings.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
@@ -199,6 +219,7 @@ class _Trainer:
         self.bad_steps = 0
         self.idle_epochs = 0
         self.stopped = False
+        self.estimated = False
         self.since = _Meter(run.progress.amount)
 
     @property
@@ -240,7 +261,9 @@ class _Trainer:
         self.stopped = True
         if distributed.rank() == 0:
             save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)
-        log_line(f"stopped by SIGTERM at step {self.progress.step}; the same command resumes there")
+        signal = "Ctrl-C" if stopping.interrupted() else "SIGTERM"
+        step = self.progress.step
+        log_line(f"stopped by {signal} at step {step}; the same command resumes there")
 
     def step(self, batches: Sequence[Any]) -> None:
         """Take one optimiser step on the mean loss of the batches."""
@@ -277,6 +300,7 @@ class _Trainer:
         }
         self.sums.clear()
         seconds, amount = self.since.lap(self.progress.amount)
+        self._estimate(seconds / steps)
         self.progress.seconds += seconds
         values["rate"] = self.optimizer.param_groups[0]["lr"]
         values[f"{self.task.unit}_per_second"] = amount / seconds
@@ -285,6 +309,17 @@ class _Trainer:
         values["skipped_steps"] = self.progress.skipped
         self.journal.write(self.progress.step, "train", values)
         self.bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
+
+    def _estimate(self, seconds: float) -> None:
+        """Say once how long the remaining steps take; seconds: of a step."""
+        left = self.settings.steps - self.progress.step
+        if self.estimated or left <= 0:
+            return
+        self.estimated = True
+        log_line(
+            f"step {self.progress.step}: {seconds:.2g} s a step; the remaining {left} steps take "
+            f"about {_duration(seconds * left)}, and validations besides"
+        )
 
     def validate(self) -> None:
         """Validate with the averaged weights; keep the model if it is one of the best."""
@@ -352,6 +387,14 @@ class _Trainer:
 def _mixed(*numbers: int) -> int:
     """Combine several numbers to one seed."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in the largest unit that it has."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.0f} s"
 
 
 class _Meter:

@@ -19,7 +19,7 @@ from asr.training.fingerprint import fingerprint
 from asr.training.journal import log_line, write_json
 from asr.training.loop import Task, model_folder, train
 from asr.training.state import Progress, average_weights, open_checkpoint
-from asr.training.stopping import on_sigterm, requested
+from asr.training.stopping import on_interrupt, on_sigterm, requested
 
 
 def run(
@@ -34,7 +34,7 @@ def run(
     data: the folder that the paths of the config are relative to; None means its own folder.
     continue_anyway: resume although config, seed or data are not those that the run began with.
     Returns the model folder: the average of the best models, or the best one if the average is
-    worse on the dev set. None if SIGTERM stopped the run, which a checkpoint then holds.
+    worse on the dev set. None if SIGTERM or Ctrl-C stopped the run, which a checkpoint then holds.
 
     Raises:
         UserError: the config, the data or the run folder cannot be used.
@@ -81,7 +81,8 @@ def _run_here(
         checkpoint = open_checkpoint(folder / "checkpoints", begun_with, continue_anyway)
         if rank() == 0:  # after the data are known to exist
             write_json(folder / "config.json", to_table(config))
-        progress = train(task, config.training, folder, config.seed, checkpoint, begun_with)
+        with on_interrupt():
+            progress = train(task, config.training, folder, config.seed, checkpoint, begun_with)
         if rank() == 0 and progress is not None:
             _finish(task, progress, folder)
             start = config.training.start_from

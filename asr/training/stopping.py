@@ -1,4 +1,4 @@
-"""SIGTERM, by which batch systems and containers end a program, as a request to stop."""
+"""Signals as requests to stop with a checkpoint: SIGTERM, and Ctrl-C while training."""
 
 from __future__ import annotations
 
@@ -11,11 +11,41 @@ from contextlib import contextmanager
 from types import FrameType
 
 _requested = threading.Event()
+_interrupted = threading.Event()
 
 
 def requested() -> bool:
-    """Return whether SIGTERM has arrived within `on_sigterm`."""
-    return _requested.is_set()
+    """Return whether a signal has arrived within `on_sigterm` or `on_interrupt`."""
+    return _requested.is_set() or _interrupted.is_set()
+
+
+def interrupted() -> bool:
+    """Return whether the request came from Ctrl-C."""
+    return _interrupted.is_set()
+
+
+@contextmanager
+def on_interrupt() -> Iterator[None]:
+    """Note the first Ctrl-C instead of ending; the second one ends at once.
+
+    Outside the main thread, where Python delivers no signals, nothing changes.
+    """
+    _interrupted.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        _interrupted.set()
+        signal.signal(signal.SIGINT, before)
+        os.write(2, b"\nstopping with a checkpoint; Ctrl-C again stops at once\n")
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

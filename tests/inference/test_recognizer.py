@@ -20,7 +20,8 @@ from asr.inference import recognizer as recognizer_module
 from asr.inference.decoding import _is_noise
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import whole
-from asr.inference.recognizer import Failure, Recognizer
+from asr.inference.recognizer import Recognizer
+from asr.inference.sources import Failure
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.models.folder import LANGUAGE_MODEL, copy_folder
 from asr.results import Transcript

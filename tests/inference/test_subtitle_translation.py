@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asr.alignment.links import WordWeights
-from asr.inference.subtitles import cut, translate_cues
+from asr.inference.subtitles import cut, translate_cues, written
 from asr.inference.translator import Translation
 from asr.results import Span
 
@@ -33,10 +33,14 @@ def spans(*texts: str, gap: float = 0.5) -> list[Span]:
     return [Span(text, n * (1 + gap), n * (1 + gap) + 1) for n, text in enumerate(texts)]
 
 
+def texts_of(cues: list[Span]) -> list[str]:
+    return [written(turns) for turns in translate_cues(cues, loudly)]
+
+
 def test_a_sentence_over_cues_is_asked_as_a_whole_and_given_back_in_parts() -> None:
     cues = spans("I know", "where you are, but", "who knows? No one", "does. Go.")
-    lines = [["I KNOW"], ["WHERE YOU ARE, BUT"], ["WHO KNOWS? NO ONE"], ["DOES. GO."]]
-    assert translate_cues(cues, loudly) == lines
+    lines = ["I KNOW", "WHERE YOU ARE, BUT", "WHO KNOWS? NO ONE", "DOES. GO."]
+    assert texts_of(cues) == lines
     assert asked == ["I know where you are, but who knows? No one does. Go."]
 
 
@@ -65,8 +69,41 @@ def test_sentences_that_are_over_do_not_count() -> None:
 
 def test_speakers_keep_their_lines() -> None:
     cues = spans("- Who?\n- You", "and me.")
-    assert translate_cues(cues, loudly) == [["- WHO?", "- YOU"], ["AND ME."]]
+    assert texts_of(cues) == ["- WHO?\n- YOU", "AND ME."]
     assert asked == ["Who?", "You and me."]
+
+
+@pytest.mark.parametrize(
+    ("text", "sources", "expected"),
+    [
+        ("[door slams]", [], "[door slams]"),
+        ("(door slams)", [], "(door slams)"),
+        ("♪ la la ♪", [], "♪ la la ♪"),
+        ("♪ it goes on", [], "♪ it goes on"),
+        ("and ends ♪", [], "and ends ♪"),
+        ("- ♪ la ♪\n- No.", ["No."], "- ♪ la ♪\n- NO."),
+        (
+            "{\\an8}<i>I <b>do</b> mean <u>it</u>.</i>",
+            ["I do mean it."],
+            "{\\an8}<i>I <b>DO</b> MEAN <u>IT.</u></i>",
+        ),
+        ("- [sighs] Who? [coughs] I", ["Who?", "I"], "- [sighs] WHO? [coughs] I"),
+        ("<i>You</i>, of course!", ["You, of course!"], "<i>YOU,</i> OF COURSE!"),
+        ("<i>- Hi.</i>\n<i>- Ho.</i>", ["Hi.", "Ho."], "<i>- HI.</i>\n<i>- HO.</i>"),
+        ("un<b><i>believ</i></b>able", ["unbelievable"], "<b><i>UNBELIEVABLE</i></b>"),
+        ("a <5 and 6> 7", ["a <5 and 6> 7"], "A <5 AND 6> 7"),
+    ],
+)
+def test_markup_is_kept_and_not_translated(text: str, sources: list[str], expected: str) -> None:
+    assert texts_of(spans(text)) == [expected]
+    assert asked == sources
+
+
+def test_a_sound_between_cues_does_not_end_a_sentence_within_one() -> None:
+    assert texts_of(spans("I [sighs] know", "you.")) == ["I [sighs] KNOW", "YOU."]
+    assert asked == ["I know you."]
+    texts_of(spans("I know", "[sighs]", "you."))
+    assert asked == ["I know", "you."]
 
 
 def test_words_go_where_they_looked_and_marks_stay_with_their_words() -> None:

@@ -15,7 +15,8 @@ from asr import cli, model_folder
 from asr.audio.read import read
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
-from asr.inference.recognizer import Finished, Recognizer
+from asr.inference.recognizer import Recognizer
+from asr.inference.sources import Finished
 from asr.inference.spelling import punctuated, with_digits
 from asr.models.folder import copy_folder
 from asr.results import Segment, StopReason, Transcript, Word

@@ -25,7 +25,6 @@ from asr.render.subtitles import (
     to_srt,
     to_textgrid,
     to_vtt,
-    turns,
 )
 
 # No deadline: on a busy machine an example may be slow.
@@ -222,21 +221,6 @@ def test_textgrid_reads_back_in_praatio(
 def test_word_too_long_for_a_line_stands_alone() -> None:
     long = Span("x" * 50, 0.0, 1.0)
     assert [cue.text for cue in cues([long, Span("y", 1.0, 1.2)])] == [long.text, "y"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<i>Go</i>\nhome. {\\an8}Now!", [("", "Go home. Now!")]),
-        ("- Hi.\n\N{EN DASH} You?\nMe?", [("- ", "Hi."), ("- ", "You? Me?")]),
-        ("and then", [("", "and then")]),
-        ("-", [("", "-")]),
-        ("<b></b>\n", []),
-        ("", []),
-    ],
-)
-def test_a_cue_is_parted_by_speakers(text: str, expected: list[tuple[str, str]]) -> None:
-    assert turns(text) == expected
 
 
 @given(st.lists(letters, max_size=30), st.integers(1, 50))

@@ -113,3 +113,8 @@ class TrainingSettings(Settings):
         "Model folder of the same sizes to start from (fine-tuning). A translation model's "
         "vocabularies are kept. Empty: random weights.",
     )
+    frozen: tuple[str, ...] = setting(
+        (),
+        "Parts of the model whose weights stay as they are, such as encoder.front, the first "
+        "layers of a recogniser.",
+    )

@@ -37,6 +37,7 @@ from asr.training.loading import AudioStore
 from asr.training.teacher import Teacher
 
 STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
+LEAST_HOURS = 5.0  # with 3 h a small model had 45.9 % CER: recipes/ablations/results/hours.md
 VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
 
 
@@ -199,6 +200,12 @@ class SpeechData:
             log_line(f"{too_long} utterances above {self.config.data.longest} s are left out")
         hours = sum(each.duration for each in examples) / 3600
         log_line(f"{len(examples)} utterances to train on, {hours:.2f} h")
+        if hours < LEAST_HOURS and not self.config.training.start_from:
+            log_line(
+                f"{hours:.2f} h of speech are too little to train a recogniser from random weights "
+                "(docs/own-data.md); to start from a trained one: asr train --from english "
+                "MANIFEST RUN_FOLDER"
+            )
         return examples, shares
 
     def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:

@@ -1,0 +1,64 @@
+"""The journal by which `asr transcribe` resumes after an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.commands.writers import STDIN, Recording, Target
+from asr.errors import UserError, note, warn
+from asr.model_folder import find_folder
+
+if TYPE_CHECKING:
+    from asr.inference.journal import Journal
+
+
+@contextmanager
+def opened_journal(
+    targets: Sequence[Target],
+    recordings: Sequence[Recording],
+    model: str | None,
+    given: Sequence[object],
+) -> Iterator[Journal | None]:
+    """Yield the journal beside the first output; it stays if the block is interrupted.
+
+    given: the options. None if nothing but stdout is written, a recording comes from stdin, or a
+    journal cannot be written there.
+    """
+    from asr import __version__
+    from asr.inference.journal import Journal, identity_of
+    from asr.inference.recognizer import SHIPPED
+
+    output = next((each.path for each in targets if each.path is not None), None)
+    paths = [each.path for each in recordings]
+    if output is None or STDIN in map(str, paths):
+        yield None
+        return
+    folder = SHIPPED if model is None else find_folder(Path(model))
+    files = [each for each in (*sorted(folder.rglob("*")), *given) if isinstance(each, Path)]
+    try:
+        subject = {
+            "version": __version__,
+            "recordings": identity_of(paths),
+            "model": identity_of(each for each in files if each.is_file()),
+            "options": [str(each) for each in given],
+        }
+        journal = Journal(output.with_name(f"{output.name}.progress"), subject)
+    except OSError:
+        yield None
+        return
+    if journal.is_resumed:
+        note(f"{journal.path}: resumes an interrupted transcription")
+    if journal.is_of_another:
+        warn(f"{journal.path}: of other recordings, options or another model; begins anew")
+    try:
+        yield journal
+    except UserError:  # would occur again
+        journal.remove()
+        raise
+    except BaseException:
+        journal.close()
+        raise
+    journal.remove()

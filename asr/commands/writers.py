@@ -1,0 +1,184 @@
+"""Where transcripts are written: stdout, a file, or a folder with a file for each recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO
+
+from asr.commands.output import (
+    FORMATS,
+    OF_ONE_RECORDING,
+    STREAMED,
+    WITH_ALTERNATIVES,
+    format_of,
+    render,
+    replacing,
+)
+from asr.errors import UserError
+
+if TYPE_CHECKING:
+    from asr.results import Transcript
+
+STDIN: Final = "-"
+
+
+class Recording(NamedTuple):
+    """A recording, and its name below a folder of outputs, without ending."""
+
+    path: Path
+    name: Path
+
+
+class Target(NamedTuple):
+    """An output: a file, a folder, or stdout (path None)."""
+
+    path: Path | None
+    kind: str
+    is_folder: bool = False
+
+
+class Writer(Protocol):
+    """Takes transcripts one by one."""
+
+    def write(self, transcript: Transcript) -> None:
+        """Write a transcript as soon as it is ready."""
+
+    def close(self) -> None:
+        """Write what the format needs at its end."""
+
+
+def targets(outputs: Sequence[str], kind: str | None) -> list[Target]:
+    """Return the outputs with their formats.
+
+    outputs: paths; an existing folder, or a path that ends in a slash, holds a file for each
+    recording. kind: of stdout, of a single output, and of folders; None: by the ending.
+
+    Raises:
+        UserError: the format of an output is not known.
+    """
+    if not outputs:
+        return [Target(None, kind or next(iter(FORMATS)))]
+    found = []
+    for each in outputs:
+        path = Path(each)
+        if is_folder := each.endswith(("/", os.sep)) or path.is_dir():
+            if kind is None:
+                raise UserError(f"{path}: a folder; name the format of its files with -f")
+            found.append(Target(path, kind, is_folder))
+        else:
+            overrides = kind is not None and len(outputs) == 1
+            found.append(Target(path, kind if overrides and kind else format_of(path, FORMATS)))
+    if kind is not None and len(found) > 1 and not any(each.is_folder for each in found):
+        raise UserError("got --format and several outputs; the ending of each sets its format")
+    return found
+
+
+def check(targets: Sequence[Target], recordings: Sequence[Recording], n_best: int) -> None:
+    """Refuse formats that cannot hold what was asked for.
+
+    Raises:
+        UserError: several recordings in a format of one, or alternatives in a format without them.
+    """
+    for target in targets:
+        if target.kind in OF_ONE_RECORDING and len(recordings) > 1 and not target.is_folder:
+            raise UserError(
+                f"{target.kind} holds one recording, got {len(recordings)}; use jsonl for several, "
+                "or -o FOLDER/ for a file of each"
+            )
+        if n_best > 1 and target.kind not in WITH_ALTERNATIVES:
+            raise UserError(
+                f"{target.kind} holds no alternatives (--n-best); "
+                f"wanted {', '.join(WITH_ALTERNATIVES)}"
+            )
+
+
+def is_streamed(targets: Sequence[Target], recordings: Sequence[Recording]) -> bool:
+    """Return whether the only recording can be written segment by segment."""
+    (target, *others) = targets
+    alone = len(recordings) == 1 and not others and not target.is_folder
+    return alone and target.kind in STREAMED
+
+
+def opened(target: Target, recordings: Sequence[Recording], stack: ExitStack) -> Writer:
+    """Open an output; the stack closes it, and replaces the file if nothing failed.
+
+    Raises:
+        UserError: it cannot be written, or two recordings have the same name in a folder.
+    """
+    if target.is_folder:
+        assert target.path is not None
+        return FolderWriter(target.path, target.kind, recordings)
+    return FileWriter(opened_file(target, stack), target.kind)
+
+
+def opened_file(target: Target, stack: ExitStack) -> TextIO:
+    """Open the file of a target, or stdout."""
+    if target.path is None:
+        return sys.stdout
+    part = stack.enter_context(replacing(target.path))
+    return stack.enter_context(part.open("w", encoding="utf-8", newline="\n"))
+
+
+class FileWriter:
+    """One file, or stdout, for all transcripts."""
+
+    def __init__(self, file: TextIO, kind: str) -> None:
+        self._file = file
+        self._kind = kind
+        self._records: list[dict[str, Any]] = []
+
+    def write(self, transcript: Transcript) -> None:
+        """See `Writer.write`."""
+        if self._kind == "json":
+            self._records.append(transcript.record())
+            return
+        self._file.write(render(transcript, self._kind))
+        self._file.flush()
+
+    def close(self) -> None:
+        """See `Writer.close`."""
+        if self._kind == "json":
+            self._file.write(json.dumps(self._records, indent=1) + "\n")
+
+
+class FolderWriter:
+    """A file for each transcript, with the name of its recording."""
+
+    def __init__(self, folder: Path, kind: str, recordings: Sequence[Recording]) -> None:
+        """Make the folder.
+
+        Raises:
+            UserError: it cannot be made, or two recordings would have the same file.
+        """
+        self._kind = kind
+        self._files = _files(folder, FORMATS[kind], recordings)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be made: {error.strerror}") from error
+
+    def write(self, transcript: Transcript) -> None:
+        """See `Writer.write`."""
+        file = self._files[str(transcript.path)]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as part:
+            part.write_text(render(transcript, self._kind), "utf-8", newline="\n")
+
+    def close(self) -> None:
+        """See `Writer.close`."""
+
+
+def _files(folder: Path, ending: str, recordings: Sequence[Recording]) -> Mapping[str, Path]:
+    """Return the file of each recording, by its path."""
+    owners: dict[Path, Path] = {}
+    for path, name in recordings:
+        file = folder / name.with_name(name.name + ending)
+        other = owners.setdefault(file, path)
+        if other != path:
+            raise UserError(f"{other} and {path} would both be written to {file}; rename one")
+    return {str(path): file for file, path in owners.items()}

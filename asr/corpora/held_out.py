@@ -1,0 +1,64 @@
+"""A dev set that is split off a manifest, by speakers where they are known."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from asr.corpora.manifest import Utterance, read_manifest, write_manifest
+from asr.errors import UserError
+
+
+class Split(NamedTuple):
+    """Utterances to train on and to validate with; by_speaker: whether no speaker is in both."""
+
+    train: list[Utterance]
+    dev: list[Utterance]
+    by_speaker: bool
+
+
+def split(utterances: Sequence[Utterance], share: float) -> Split:
+    """Hold out about `share` of the seconds, and at least one utterance or speaker.
+
+    If every utterance has a speaker and there are two or more, speakers are held out whole. The
+    order in which they are taken depends on their names alone.
+
+    Raises:
+        UserError: there are fewer than two utterances.
+    """
+    if len(utterances) < 2:
+        raise UserError(f"got {len(utterances)} utterance; wanted two or more to hold one out")
+    speakers = {each.speaker for each in utterances}
+    by_speaker = None not in speakers and len(speakers) > 1
+    names = [str(each.speaker) if by_speaker else each.id for each in utterances]
+    seconds: dict[str, float] = {}
+    for name, each in zip(names, utterances, strict=True):
+        seconds[name] = seconds.get(name, 0.0) + each.duration
+    order = sorted(seconds, key=lambda name: hashlib.sha256(name.encode()).digest())
+    wanted = share * sum(seconds.values())
+    held, total = {order[0]}, seconds[order[0]]
+    for name in order[1:-1]:  # one at least is trained on
+        if total + seconds[name] / 2 <= wanted:
+            held.add(name)
+            total += seconds[name]
+    return Split(
+        [each for name, each in zip(names, utterances, strict=True) if name not in held],
+        [each for name, each in zip(names, utterances, strict=True) if name in held],
+        by_speaker,
+    )
+
+
+def split_off(manifest: Path, dev: Path, share: float) -> Split:
+    """Move a part of a manifest to another one, `dev`; see `split`.
+
+    Raises:
+        UserError: both are one file, the manifest cannot be read, or it has one utterance.
+    """
+    if manifest.resolve() == dev.resolve():
+        raise UserError(f"{dev}: the manifest itself; wanted another file for the dev set")
+    found = split(read_manifest(manifest), share)
+    write_manifest(dev, found.dev)
+    write_manifest(manifest, found.train)
+    return found

@@ -1,0 +1,153 @@
+"""The config of fine-tuning a recogniser on a manifest, with settings that fit its size."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from asr.checksums import write_whole
+from asr.corpora.held_out import split
+from asr.corpora.manifest import Utterance, read_manifest, write_manifest
+from asr.errors import UserError
+from asr.model_folder import ModelFolder, read_folder
+from asr.models.settings import SpeechSettings
+from asr.tables import from_table, unread_names
+from asr.training.journal import log_line
+
+CONFIG: Final = "finetune.toml"
+LEAST: Final = 20.0  # seconds of speech
+DEV_SHARE: Final = 0.1  # of the seconds, where no dev set is given
+DEV_MOST: Final = 100  # utterances that are validated on
+
+
+class Plan(NamedTuple):
+    """Settings that depend on the amount of speech. batch: seconds; see `TrainingSettings`."""
+
+    batch: float
+    steps: int
+    rate: float
+    frozen: tuple[str, ...]
+
+
+def plan(seconds: float) -> Plan:
+    """Return the settings for this much speech to train on.
+
+    Ten epochs, at least 40 steps and at most 4,000. The convolutions stay frozen below ten minutes:
+    so little speech has few sounds.
+    """
+    batch = 30.0 if seconds < 600 else 60.0
+    steps = round(10 * seconds / batch)
+    return Plan(
+        batch=batch,
+        steps=min(max(steps, 40), 4000),
+        rate=1e-4,
+        frozen=("encoder.front",) if seconds < 600 else (),
+    )
+
+
+def write_config(start: str, manifest: Path, dev: Path | None, folder: Path) -> Path:
+    """Write the config of a run that fine-tunes a model, and return its path.
+
+    start: a model folder, or the name of a model of the package. dev: None holds a part of the
+    manifest out, by speakers where they are known, as train.jsonl and dev.jsonl in the run folder.
+    An existing config is kept, so that the same command resumes the run.
+
+    Raises:
+        UserError: the model is no recogniser, a manifest cannot be read, or it holds too little.
+    """
+    path = folder / CONFIG
+    if path.exists():
+        return path
+    model = read_folder(Path(start), "speech")
+    utterances = read_manifest(manifest)
+    folder.mkdir(parents=True, exist_ok=True)
+    if dev is None:
+        manifest, dev = _split(utterances, folder)
+        utterances = read_manifest(manifest)
+    seconds = sum(each.duration for each in utterances)
+    if seconds < LEAST:
+        raise UserError(
+            f"{manifest}: {seconds:.0f} s of speech to train on; wanted at least {LEAST:.0f} s"
+        )
+    table = _table(model, manifest, dev, plan(seconds))
+    comment = (
+        f"# Fine-tunes {start} on {seconds / 60:.1f} minutes of speech; written by asr train.\n"
+    )
+    write_whole(path, (comment + "\n".join(_toml(table)) + "\n").encode())
+    return path
+
+
+def _split(utterances: Sequence[Utterance], folder: Path) -> tuple[Path, Path]:
+    """Write the manifests of a training and a dev set."""
+    found = split(utterances, DEV_SHARE)
+    train, dev = folder / "train.jsonl", folder / "dev.jsonl"
+    write_manifest(train, found.train)
+    write_manifest(dev, found.dev)
+    whom = "speakers that are not trained on" if found.by_speaker else "utterances"
+    log_line(f"{dev}: {len(found.dev)} utterances held out to validate on, of {whom}")
+    return train, dev
+
+
+def _table(model: ModelFolder, manifest: Path, dev: Path, plan: Plan) -> dict[str, Any]:
+    settings = _read_keys(model)
+    data: dict[str, Any] = {"dev": str(dev.resolve()), "dev_most": DEV_MOST}
+    if settings.get("encoder", {}).get("kind") == "frozen":
+        data["frame_cache"] = "frames"
+    data["train"] = [{"manifest": str(manifest.resolve())}]
+    training = {
+        "start_from": str(model.path.resolve()),
+        "steps": plan.steps,
+        "rate": plan.rate,
+        "warmup_steps": max(5, plan.steps // 20),
+        "decay_share": 0.5,
+        "weight_decay": 0.02,
+        "average": 0.98,
+        "validate_every": math.ceil(plan.steps / 8),
+        "log_every": max(1, plan.steps // 40),
+        "frozen": list(plan.frozen),
+    }
+    return {
+        "task": "speech",
+        "data": data,
+        "model": settings,
+        "batches": {"size": plan.batch},
+        "loss": {"ctc": 0.4} if settings.get("ctc", {}).get("subframes") else {},
+        "training": training,
+    }
+
+
+def _read_keys(model: ModelFolder) -> dict[str, Any]:
+    """Return the sizes of a model without the keys that are not read with the others."""
+    unread = set(unread_names(from_table(SpeechSettings, model.model)))
+    return {
+        section: {
+            name: value
+            for name, value in values.items()
+            if value is not None and f"{section}.{name}" not in unread
+        }
+        if isinstance(values, Mapping)
+        else values
+        for section, values in model.model.items()
+    }
+
+
+def _toml(table: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """Yield the lines of a table; JSON writes its texts, numbers and lists as TOML does."""
+    for name, value in table.items():
+        if not isinstance(value, Mapping) and not _is_tables(value):
+            yield f"{name} = {json.dumps(value, ensure_ascii=False)}"
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield f"\n[{where}{name}]"
+            yield from _toml(value, f"{where}{name}.")
+        elif _is_tables(value):
+            for each in value:
+                yield f"\n[[{where}{name}]]"
+                yield from _toml(each, f"{where}{name}.")
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
