@@ -68,7 +68,7 @@ def run(
     given = [kind, device, runtime, plain, batch_seconds, longest, *decoding]
     with ExitStack() as stack:
         file, journal = sys.stdout, None
-        if output is not None and STDIN not in map(str, found):
+        if output is not None and _is_resumable(output, found):
             journal = stack.enter_context(_journal(output, found, model, given))
         if output is not None:
             part = stack.enter_context(replacing(output))
@@ -88,8 +88,15 @@ def run(
             else:
                 written = _write(_transcripts(results, recognizer, found), kind, file)
         if output is not None and not written:
+            if journal is not None:
+                journal.remove()
             raise UserError(f"nothing could be transcribed; {output} is not written")
     return 2 if missing or written < len(found) else 0
+
+
+def _is_resumable(output: Path, paths: Sequence[Path]) -> bool:
+    """Return whether the output is a file, not a device or pipe, and all input can be read again."""
+    return all(map(Path.is_file, paths)) and (output.is_file() or not output.exists())
 
 
 @contextmanager
@@ -123,9 +130,6 @@ def _journal(
         warn(f"{journal.path}: of other recordings, options or another model; begins anew")
     try:
         yield journal
-    except UserError:  # would occur again
-        journal.remove()
-        raise
     except BaseException:
         journal.close()
         raise
