@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.commands.writers import STDIN, Recording, Target
-from asr.errors import UserError, note, warn
+from asr.commands.writers import Recording, Target
+from asr.errors import note, warn
 from asr.model_folder import find_folder
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def opened_journal(
 ) -> Iterator[Journal | None]:
     """Yield the journal beside the first output; it stays if the block is interrupted.
 
-    given: the options. None if nothing but stdout is written, a recording comes from stdin, or a
-    journal cannot be written there.
+    given: the options. None if the output is stdout, a device or a pipe, a recording cannot be read
+    again, or a journal cannot be written there.
     """
     from asr import __version__
     from asr.inference.journal import Journal, identity_of
@@ -33,7 +33,7 @@ def opened_journal(
 
     output = next((each.path for each in targets if each.path is not None), None)
     paths = [each.path for each in recordings]
-    if output is None or STDIN in map(str, paths):
+    if output is None or not _is_resumable(output, paths):
         yield None
         return
     folder = SHIPPED if model is None else find_folder(Path(model))
@@ -55,10 +55,13 @@ def opened_journal(
         warn(f"{journal.path}: of other recordings, options or another model; begins anew")
     try:
         yield journal
-    except UserError:  # would occur again
-        journal.remove()
-        raise
     except BaseException:
         journal.close()
         raise
     journal.remove()
+
+
+def _is_resumable(output: Path, recordings: Sequence[Path]) -> bool:
+    """Return whether the output is no device or pipe, and all recordings can be read again."""
+    is_regular = output.is_file() or output.is_dir() or not output.exists()
+    return is_regular and all(map(Path.is_file, recordings))

@@ -93,6 +93,8 @@ def run(
             else:
                 written = _write(_transcripts(results, recognizer, recordings), writers)
         if outputs and not written:
+            if journal is not None:
+                journal.remove()
             names = ", ".join(outputs)
             raise UserError(f"nothing could be transcribed; {names} is not written")
     return 2 if missing or written < len(found) else 0

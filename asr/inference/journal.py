@@ -32,7 +32,8 @@ class Journal:
     def __init__(self, path: Path, subject: Mapping[str, Any]) -> None:
         """Open a journal; a new one is created by the first `add`.
 
-        subject: what is transcribed and how, as JSON. A journal of another subject is emptied.
+        subject: what is transcribed and how, as JSON. A journal of another subject is emptied by
+            the first `add`.
         Raises:
             OSError: the file cannot be read or written.
         """
@@ -44,9 +45,9 @@ class Journal:
             self._file = path.open("r+b")
             self.is_resumed = _next_line(self._file) == self._subject
             self.is_of_another = not self.is_resumed
+            if self.is_of_another:
+                self._file.seek(0)
         self._is_behind = self.is_resumed  # lines may follow
-        if self.is_of_another:
-            self._begin_anew(0)
 
     def known(self, pieces: Sequence[Piece]) -> list[Segment] | None:
         """Return the segments of these pieces if they were found before."""
@@ -67,6 +68,7 @@ class Journal:
         if self._file is None:
             self._file = self.path.open("w+b")
         if self._file.tell() == 0:
+            self._file.truncate()
             self._file.write(_line(self._subject))
         self._file.write(_line([_record(each) for each in segments]))
         self._file.flush()

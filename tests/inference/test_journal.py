@@ -75,7 +75,10 @@ def test_a_line_that_is_torn_or_damaged_ends_what_is_taken_over(path):
 
 
 def test_another_subject_begins_anew(path):
-    assert Journal(path, {"recording": "b"}).is_of_another
+    other = Journal(path, {"recording": "b"})
+    assert other.is_of_another and other.known(GROUPS[0]) is None
+    other.close()
+    assert known(path) == 3  # kept until there is something else
     assert known(path, "b") == 0
     assert known(path, "b") == 3
 
