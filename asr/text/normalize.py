@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import Final
 
-# fmt: off
-_UNITS: Final = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
-    "nineteen",
-)
-# fmt: on
-_TENS: Final = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_SCALES: Final = ("", "thousand", "million", "billion", "trillion")
-_LONGEST_NUMBER: Final = 15  # digits that the scales cover; longer numbers are spelt digit by digit
-_ORDINALS: Final = {
-    "one": "first",
-    "two": "second",
-    "three": "third",
-    "five": "fifth",
-    "eight": "eighth",
-    "nine": "ninth",
-    "twelve": "twelfth",
-}
+_LONGEST_NUMBER: Final = 15  # digits; longer numbers are spelt digit by digit
 _CURRENCIES: Final = {  # sign: singular, plural, hundredth singular, hundredth plural
     "$": ("dollar", "dollars", "cent", "cents"),
     "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"),
+    "¥": ("yen", "yen", "sen", "sen"),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
 }
+_SCALES: Final = {"k": "thousand", "m": "million", "bn": "billion", "tn": "trillion"}
 _WITH_STOP: Final = {  # only with a full stop: without it they are words, endings or initials
     "prof": "professor",
     "st": "saint",
@@ -43,7 +29,17 @@ _WITH_OR_WITHOUT: Final = {
     "vs": "versus",
     "etc": "et cetera",
 }
-_SIGNS: Final = {"&": " and ", "%": " percent ", "@": " at ", "+": " plus ", "=": " equals "}
+_SIGNS: Final = {
+    "&": " and ",
+    "%": " percent ",
+    "@": " at ",
+    "+": " plus ",
+    "=": " equals ",
+    "°c": " degrees celsius ",
+    "°f": " degrees fahrenheit ",
+    "°": " degrees ",
+    "\N{MINUS SIGN}": " minus ",
+}
 # Letters that Unicode does not decompose, and variants of the apostrophe.
 _FOLDS: Final = str.maketrans(
     {
@@ -64,11 +60,24 @@ _OPENING_QUOTE: Final = re.compile("(?<!\\w)\u2018(?!(?:tis|twas|em|til|cause|bo
 
 _NUMBER: Final = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _MONEY: Final = re.compile(
-    rf"([$£€])\s?({_NUMBER})(?:\s+(hundred|thousand|million|billion|trillion)\b)?"
+    rf"([$£€¥₹])\s?({_NUMBER})(?:\s+(hundred|thousand|million|billion|trillion)\b|(k|m|bn|tn)\b)?"
 )
+_MONEY_BEHIND: Final = re.compile(rf"({_NUMBER})\s?([€£¥₹])")
+_CENTS: Final = re.compile(r"(\d+)\s?¢")
+_TIME: Final = re.compile(r"\b(\d{1,2}):([0-5]\d)(?:\s?([ap])\.?\s?m\b\.?)?(?![\d:])")
+_HOUR: Final = re.compile(r"\b(\d{1,2})\s?([ap])\.?\s?m\b\.?")
+_FRACTION: Final = re.compile(
+    r"(?:(?<![\d/.,])(\d+)\s+)?(?<![\d/.,])(\d{1,2})/(\d{1,3})(?![\d/.,])"
+)
+_HALVES: Final = {2: ("half", "halves"), 4: ("quarter", "quarters")}
+_RANGE: Final = re.compile(r"(?<=\d)\s?\N{EN DASH}\s?(?=\d)")
+_NUMERO: Final = re.compile(r"(?:\bno\.\s?|#)(?=\d)")
+_SLASH: Final = str.maketrans({"\N{FRACTION SLASH}": "/"})
+_MARKUP: Final = re.compile(r"</?[A-Za-z][^<>]*>|\[[^\[\]]*\]")  # <i>, [laughter]
 _ORDINAL: Final = re.compile(r"(\d+(?:,\d{3})*)(?:st|nd|rd|th)\b")
 _DECADE: Final = re.compile(r"\b(\d{3}0|\d0)'?s\b")
 _PLAIN: Final = re.compile(_NUMBER)
+_DIGIT: Final = re.compile(r"\d")
 _ABBREVIATION: Final = re.compile(rf"\b({'|'.join(_WITH_STOP)})\.")
 # 'word' in single quotes. Quotes around a phrase are ambiguous ('tis … dogs') and are kept.
 _QUOTED_WORD: Final = re.compile(r"(?<![a-z'])'([a-z]+(?:'[a-z]+)*)'(?![a-z'])")
@@ -77,23 +86,36 @@ _QUOTED_WORD: Final = re.compile(r"(?<![a-z'])'([a-z]+(?:'[a-z]+)*)'(?![a-z'])")
 def normalize(text: str) -> str:
     """Return `text` as lower-case a to z, apostrophes and single spaces, as LibriSpeech writes it.
 
-    Accents are folded; digits are spelt out (see `spell_number`, years and decades included);
-    ``$5``, ``50%``, ``&`` and ``Mr.`` become words; an apostrophe stays inside or at the edge of a
-    word ("it's", "'tis", "dogs'"), not around one; hyphens, dashes and all other signs become
-    spaces. Letters of other scripts are dropped. The function is idempotent.
+    Accents are folded; digits are spelt out (see `spell_number`; years, decades, times, fractions
+    and ordinals included); ``$5``, ``50%``, ``&`` and ``Mr.`` become words; tags and what stands in
+    brackets are dropped; an apostrophe stays inside or at the edge of a word ("it's", "'tis",
+    "dogs'"), not around one; hyphens, dashes and all other signs become spaces. Letters of other
+    scripts are dropped. The function is idempotent.
     """
-    text = _fold(text)
+    text = _fold(_MARKUP.sub(" ", text))
     text = _ABBREVIATION.sub(lambda found: f" {_WITH_STOP[found[1]]} ", text)
-    text = _MONEY.sub(_expand_money, text)
-    text = _ORDINAL.sub(lambda found: f" {_ordinal(_digits(found[1]))} ", text)
-    text = _DECADE.sub(lambda found: f" {_plural(_year_or_number(found[1]))} ", text)
-    text = _PLAIN.sub(lambda found: f" {_year_or_number(found[0])} ", text)
+    if _DIGIT.search(text):
+        text = _spell_digits(text)
     for sign, word in _SIGNS.items():
         text = text.replace(sign, word)
     text = re.sub(r"[^a-z' ]|'{2,}", " ", text)
     text = _QUOTED_WORD.sub(r" \1 ", text)
     words = [_WITH_OR_WITHOUT.get(word, word) for word in text.split() if word != "'"]
     return re.sub(r"(?<=[a-z]) 's\b", "'s", " ".join(words))  # "1984's" was split before its 's
+
+
+def _spell_digits(text: str) -> str:
+    """Replace everything with digits by words; text: folded."""
+    text = _NUMERO.sub(" number ", _RANGE.sub(" to ", text))
+    text = _MONEY.sub(_expand_money, text)
+    text = _MONEY_BEHIND.sub(lambda found: _amount(found[2], found[1], None), text)
+    text = _CENTS.sub(lambda found: f" {_cardinal(found[1])} cent{'s' * (found[1] != '1')} ", text)
+    text = _TIME.sub(_expand_time, text)
+    text = _HOUR.sub(lambda found: f" {_cardinal(found[1])} {found[2]} m ", text)
+    text = _FRACTION.sub(_expand_fraction, text)
+    text = _ORDINAL.sub(lambda found: f" {_ordinal(_digits(found[1]))} ", text)
+    text = _DECADE.sub(lambda found: f" {_plural(_year_or_number(found[1]))} ", text)
+    return _PLAIN.sub(lambda found: f" {_year_or_number(found[0])} ", text)
 
 
 def spell_number(number: str) -> str:
@@ -112,6 +134,7 @@ def _fold(text: str) -> str:
     """Return the text in lower case, with ASCII base letters and plain apostrophes."""
     if text.isascii():  # nothing to decompose
         return text.lower().translate(_FOLDS)
+    text = "".join(_spaced_fraction(each) for each in text)
     text = _OPENING_QUOTE.sub(" ", text).translate(_FOLDS)  # before U+00B4 decomposes into a space
     text = unicodedata.normalize("NFKD", text).lower().translate(_FOLDS)
     # Accents and zero-width characters (soft hyphens, joiners) do not separate words.
@@ -122,43 +145,36 @@ def _digits(number: str) -> str:
     return number.replace(",", "")
 
 
+def _spaced_fraction(character: str) -> str:
+    """Return ½ as " 1/2 ": decomposed, "2½" would become 21⁄2; other characters as they are."""
+    if not unicodedata.decomposition(character).startswith("<fraction>"):
+        return character
+    return f" {unicodedata.normalize('NFKD', character).translate(_SLASH)} "
+
+
+@cache
+def _spelt(value: int, form: str = "cardinal") -> str:
+    """Spell a number without "and", hyphens and commas; form: as in num2words."""
+    from num2words import num2words
+
+    words = re.sub(r"[-,]|\band\b", " ", num2words(value, to=form))
+    return " ".join(words.split())
+
+
 def _digit_by_digit(digits: str) -> str:
-    return " ".join(_UNITS[int(digit)] for digit in digits)
+    return " ".join(_spelt(int(digit)) for digit in digits)
 
 
 def _cardinal(digits: str) -> str:
     if len(digits) > _LONGEST_NUMBER or (len(digits) > 1 and digits[0] == "0"):
         return _digit_by_digit(digits)
-    words: list[str] = []
-    value, scale = int(digits), 0
-    if value == 0:
-        return _UNITS[0]
-    while value:
-        value, group = divmod(value, 1000)
-        if group:
-            words.insert(0, f"{_below_thousand(group)} {_SCALES[scale]}".strip())
-        scale += 1
-    return " ".join(words)
-
-
-def _below_thousand(value: int) -> str:
-    hundreds, rest = divmod(value, 100)
-    words = [_UNITS[hundreds], "hundred"] if hundreds else []
-    if rest >= 20:
-        words.append(_TENS[rest // 10 - 2])
-        rest %= 10
-    if rest:
-        words.append(_UNITS[rest])
-    return " ".join(words)
+    return _spelt(int(digits))
 
 
 def _ordinal(digits: str) -> str:
-    *first, last = _cardinal(digits).split()
-    if last in _ORDINALS:
-        last = _ORDINALS[last]
-    else:
-        last = last[:-1] + "ieth" if last.endswith("y") else last + "th"
-    return " ".join([*first, last])
+    if len(digits) > _LONGEST_NUMBER:
+        return _digit_by_digit(digits)
+    return _spelt(int(digits), "ordinal")
 
 
 def _plural(words: str) -> str:
@@ -171,14 +187,42 @@ def _year_or_number(number: str) -> str:
     is_year = len(number) == 4 and number.isdigit()
     if not (is_year and (1100 <= int(number) < 2000 or 2010 <= int(number) < 2100)):
         return spell_number(number)
-    century, rest = _cardinal(number[:2]), number[2:]
-    if rest == "00":
-        return f"{century} hundred"
-    return f"{century} oh {_UNITS[int(rest)]}" if rest[0] == "0" else f"{century} {_cardinal(rest)}"
+    return _spelt(int(number), "year")
+
+
+def _expand_time(found: re.Match[str]) -> str:
+    """Spell 3:05 as "three oh five", 10:00 as "ten o'clock", 3:30 pm as "three thirty p m"."""
+    hour, minutes, half = found.groups()
+    if int(hour) > 24:
+        return f" {_cardinal(hour)} {_cardinal(minutes)} "
+    words = [_spelt(int(hour))]
+    if minutes != "00":
+        words.append(f"oh {_spelt(int(minutes))}" if minutes[0] == "0" else _spelt(int(minutes)))
+    elif not half:
+        words.append("hundred" if int(hour) > 12 else "o'clock")
+    return f" {' '.join([*words, half, 'm'] if half else words)} "
+
+
+def _expand_fraction(found: re.Match[str]) -> str:
+    """Spell 3/4 as "three quarters", 2 1/2 as "two and a half"; others remain two numbers."""
+    whole, above, below = found[1], int(found[2]), int(found[3])
+    if not 0 < above < below or (below > 20 and below % 100):
+        return found[0].replace("/", " ")
+    one, several = _HALVES.get(below, ("", ""))
+    one = one or _spelt(below, "ordinal")
+    unit = one if above == 1 else several or f"{one}s"
+    if not whole:
+        return f" {_spelt(above)} {unit} "
+    return f" {_cardinal(whole)} and {'a' if above == 1 else _spelt(above)} {unit} "
 
 
 def _expand_money(found: re.Match[str]) -> str:
-    sign, number, scale = found.groups()
+    sign, number, scale, letters = found.groups()
+    return _amount(sign, number, _SCALES[letters] if letters else scale)
+
+
+def _amount(sign: str, number: str, scale: str | None) -> str:
+    """Spell an amount of money; scale: such as "million"."""
     one, several, cent, cents = _CURRENCIES[sign]
     whole, _, fraction = number.partition(".")
     if scale or len(fraction) not in (0, 2):

@@ -28,7 +28,7 @@ MAY_CHANGE: Final = frozenset(
 )
 
 # Keys that runs of earlier versions do not have, and the default, at which they are left out.
-ADDED: Final[Mapping[str, str]] = MappingProxyType({"training.frozen": repr([])})
+ADDED: Final[Mapping[str, str]] = MappingProxyType({"training.frozen": repr(())})
 
 
 class Fingerprint(NamedTuple):

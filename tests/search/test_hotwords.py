@@ -41,6 +41,7 @@ def test_a_text_gains_the_characters_of_its_favoured_words(
         (["new york", "york"], "york new york", 12),
         (["new york times", "york"], "new york ties", 4),
         (["new", "new york"], "new year", 3),
+        (["new", "new york"], "new york", 8),
         (["new york", "orleans"], "new orleans", 7),
         (["ann"], "anna ann", 3),
     ],

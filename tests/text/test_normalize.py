@@ -11,7 +11,7 @@ from asr.text.normalize import normalize, spell_number
 # No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
 # Combinations of rules: titles, numbers, signs and apostrophes in any order.
-TRICKY = st.text(alphabet="mrsdt. '\u2018\u2019\"15,0$%&-_é\u00ad\u00b4", max_size=14)
+TRICKY = st.text(alphabet="mrsdtpc. '\u2018\u2019\"15,0$%&-_é\u00ad\u00b4/:½°€<>[]", max_size=14)
 
 
 @settings(patient, max_examples=400)
@@ -62,6 +62,65 @@ def test_plain_words_are_kept(text: str) -> None:
 )
 def test_examples(text: str, wanted: str) -> None:
     assert normalize(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("1/2 cup", "one half cup"),
+        ("3/4 of it", "three quarters of it"),
+        ("2 1/2 hours", "two and a half hours"),
+        ("2½ hours", "two and a half hours"),
+        ("½", "one half"),
+        ("5/16", "five sixteenths"),
+        ("24/7", "twenty four seven"),
+        ("1/2/2003", "one two two thousand three"),
+        ("7/8", "seven eighths"),
+        ("1 3/4 miles", "one and three quarters miles"),
+        ("3:30 pm", "three thirty p m"),
+        ("10:00", "ten o'clock"),
+        ("3:05", "three oh five"),
+        ("15:00", "fifteen hundred"),
+        ("at 5 p.m.", "at five p m"),
+        ("10am", "ten a m"),
+        ("12:45 a.m. sharp", "twelve forty five a m sharp"),
+        ("John 3:16", "john three sixteen"),
+        ("$1.5m", "one point five million dollars"),
+        ("$3bn", "three billion dollars"),
+        ("5€", "five euros"),
+        ("¥500", "five hundred yen"),
+        ("₹20", "twenty rupees"),
+        ("50¢", "fifty cents"),
+        ("1¢", "one cent"),
+        ("$2 million", "two million dollars"),
+        ("<i>Hello</i> [laughs] there", "hello there"),
+        ("[door slams]", ""),
+        ("1914\N{EN DASH}18", "nineteen fourteen to eighteen"),
+        ("pages 5\N{EN DASH}10", "pages five to ten"),
+        ("No. 5", "number five"),
+        ("#7", "number seven"),
+        ("20°C", "twenty degrees celsius"),
+        ("70°F", "seventy degrees fahrenheit"),
+        ("90°", "ninety degrees"),
+        ("\N{MINUS SIGN}5", "minus five"),
+        ("1,000,000th", "one millionth"),
+        ("42nd", "forty second"),
+        ("2010", "twenty ten"),
+        ("1066", "one thousand sixty six"),
+        ("1,234.05", "one thousand two hundred thirty four point zero five"),
+        ("10:75", "ten seventy five"),
+        ("25:30", "twenty five thirty"),
+        ("mp3", "mp three"),
+        ("h2o", "h two o"),
+        ("$0.99", "ninety nine cents"),
+        ("1/0", "one zero"),
+        ("in the 1880s", "in the eighteen eighties"),
+        ("x 1/3 y", "x one third y"),
+    ],
+)
+def test_fractions_times_money_ranges_and_tags(text: str, wanted: str) -> None:
+    assert normalize(text) == wanted
+    assert normalize(wanted) == wanted
 
 
 @pytest.mark.parametrize(
