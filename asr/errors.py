@@ -34,10 +34,11 @@ def exit_status(command: Callable[[], int | None]) -> int:
         complain(error)
         return FAILED
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get(error.name or "")
+        package = (error.name or "").partition(".")[0]
+        extra = EXTRAS.get(package)
         if extra is None:
             raise
-        complain(f"this needs {error.name}, of the extra `{extra}`: pip install '.[{extra}]'")
+        complain(f"this needs {package}, of the extra `{extra}`: pip install '.[{extra}]'")
         return FAILED
     except BrokenPipeError:  # the program that reads our output has exited
         _abandon_stdout()

@@ -75,14 +75,14 @@ class NumpyEngine:
         self._mean = np.asarray(weights["normalizer.mean"], np.float32)
         self._deviation = np.asarray(weights["normalizer.std"], np.float32)
         self._encoder = encoder or NumpyEncoder(weights, settings)
-        self._halvings = _halvings(settings)
+        self._frames_per_annotation = _frames_per_annotation(settings)
         self._ctc = Linear.of(weights, "ctc.output") if settings.ctc.subframes else None
         self._decoder = DecoderLayers(weights, settings.attention, settings.decoder, step)
 
     @property
     def seconds_per_annotation(self) -> float:
         """See `Engine.seconds_per_annotation`."""
-        return 2**self._halvings * self._features.seconds_per_frame
+        return self._frames_per_annotation * self._features.seconds_per_frame
 
     @property
     def has_ctc(self) -> bool:
@@ -217,11 +217,10 @@ class Encoder(Protocol):
         """Annotate B recordings, features (F, size) each → (B, T, E), 0 beyond lengths (B,)."""
 
 
-def _halvings(settings: SpeechSettings) -> int:
-    """Return how often the encoder halves the number of frames."""
+def _frames_per_annotation(settings: SpeechSettings) -> int:
     encoder = settings.encoder
-    convolutions = 0 if encoder.kind == "frozen" else 2
-    return convolutions + (encoder.layers_before_reduction < encoder.layers)
+    front = 1 if encoder.kind == "frozen" else 4
+    return front * (2 if encoder.layers_before_reduction < encoder.layers else 1)
 
 
 class NumpyEncoder:

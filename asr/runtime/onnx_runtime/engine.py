@@ -11,7 +11,7 @@ import onnxruntime
 
 from asr.checksums import read_checksums, read_verified
 from asr.errors import UserError
-from asr.model_folder import ENCODER_GRAPH, FEATURES_GRAPH, STEP_GRAPH, WEIGHTS
+from asr.model_folder import ENCODER_GRAPH, STEP_GRAPH, WEIGHTS
 from asr.models.settings import SpeechSettings
 from asr.runtime.numpy_runtime.attention import Alignment, Memory
 from asr.runtime.numpy_runtime.decoder import NumpyState
@@ -23,21 +23,15 @@ WEIGHTS_DIGEST = "model.safetensors sha256"  # in the metadata of a graph: the w
 
 
 class Graphs(NamedTuple):
-    """The graphs of a model folder. features is None where a public encoder makes the features."""
+    """The graphs of a model folder that an engine runs; NumPy is faster at the features."""
 
     encoder: onnxruntime.InferenceSession
     step: onnxruntime.InferenceSession
-    features: onnxruntime.InferenceSession | None
 
     @classmethod
     def load(cls, folder: Path) -> Graphs:
-        """Load them, the threads of each set by OMP_NUM_THREADS.
-
-        Raises:
-            UserError: one is missing, damaged, or was made of other weights.
-        """
-        features = _session(folder, FEATURES_GRAPH) if (folder / FEATURES_GRAPH).exists() else None
-        return cls(_session(folder, ENCODER_GRAPH), _session(folder, STEP_GRAPH), features)
+        """Load them; see `load_graph`."""
+        return cls(load_graph(folder, ENCODER_GRAPH), load_graph(folder, STEP_GRAPH))
 
     def engine(
         self, settings: SpeechSettings, weights: Weights, vocabulary_size: int
@@ -88,7 +82,12 @@ class GraphStep:
         return log_probs, NumpyState(hidden, Alignment(weights, cumulative))
 
 
-def _session(folder: Path, name: str) -> onnxruntime.InferenceSession:
+def load_graph(folder: Path, name: str) -> onnxruntime.InferenceSession:
+    """Load a graph of a model folder; OMP_NUM_THREADS sets its threads.
+
+    Raises:
+        UserError: it is missing, damaged, or was made of other weights.
+    """
     file = folder / name
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _threads()

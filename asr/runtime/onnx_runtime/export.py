@@ -28,7 +28,7 @@ from asr.runtime.numpy_runtime import decoder
 from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.layers import Weights
 from asr.runtime.onnx_runtime.encoder import encoder_graph
-from asr.runtime.onnx_runtime.engine import WEIGHTS_DIGEST, Graphs
+from asr.runtime.onnx_runtime.engine import WEIGHTS_DIGEST
 from asr.runtime.onnx_runtime.features import features_graph
 from asr.runtime.onnx_runtime.step import step_graph
 from asr.runtime.onnx_runtime.verify import largest_differences
@@ -80,7 +80,7 @@ def export(source: Path, target: Path, int8: bool = False) -> list[Exported]:
         written = Path(place) / "model"
         shutil.copytree(folder.path, written)
         _write_graphs(folder, settings, weights, written, int8)
-        differences = largest_differences(engine, Graphs.load(written))
+        differences = largest_differences(engine, written)
         for name, difference in differences.items():
             exact = not (int8 and name == ENCODER_GRAPH)
             if exact and difference > LARGEST_DIFFERENCE:

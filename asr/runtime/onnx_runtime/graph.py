@@ -56,7 +56,10 @@ class Graph:
     def add(self, kind: str, *inputs: str, **attributes: Attribute) -> str:
         """Add an operator with one result, which is named in return."""
         name = f"{self.scope}/{kind}_{len(self._nodes)}"
-        node = helper.make_node(kind, inputs, [name], name, **attributes)
+        node = helper.make_node(kind, inputs, [name], name)
+        node.attribute.extend(
+            helper.make_attribute(each, value) for each, value in attributes.items()
+        )
         self._nodes.append(node)
         return name
 

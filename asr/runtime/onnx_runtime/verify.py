@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE
@@ -10,14 +13,14 @@ from asr.model_folder import ENCODER_GRAPH, FEATURES_GRAPH, STEP_GRAPH
 from asr.runtime.engine import EncodedAudio, PaddedAudio
 from asr.runtime.numpy_runtime.engine import NumpyEngine, pad_rows
 from asr.runtime.numpy_runtime.layers import Array
-from asr.runtime.onnx_runtime.engine import Graphs, GraphStep
+from asr.runtime.onnx_runtime.engine import GraphStep, load_graph
 
 SECONDS = (2.0, 3.1, 0.6)  # of the recordings of noise
 STEPS = 10
 HYPOTHESES = 2
 
 
-def largest_differences(engine: NumpyEngine, graphs: Graphs) -> dict[str, float]:
+def largest_differences(engine: NumpyEngine, folder: Path) -> dict[str, float]:
     """Return the largest difference of any output of each graph, by the name of its file.
 
     Every graph is given what NumPy computes, so that the differences do not add up.
@@ -25,12 +28,13 @@ def largest_differences(engine: NumpyEngine, graphs: Graphs) -> dict[str, float]
     audio = _noise()
     encoded = engine.encode(audio)
     found = {
-        ENCODER_GRAPH: _of_encoder(engine, graphs, encoded),
-        STEP_GRAPH: _of_step(engine, graphs, encoded),
+        ENCODER_GRAPH: _of_encoder(engine, load_graph(folder, ENCODER_GRAPH), encoded),
+        STEP_GRAPH: _of_step(engine, GraphStep(load_graph(folder, STEP_GRAPH)), encoded),
     }
-    if graphs.features is not None:
+    if (folder / FEATURES_GRAPH).exists():
+        graph = load_graph(folder, FEATURES_GRAPH)
         samples = {"samples": audio.samples, "lengths": audio.lengths}
-        features, counts = graphs.features.run(["features", "frame_lengths"], samples)
+        features, counts = graph.run(["features", "frame_lengths"], samples)
         wanted, lengths = pad_rows(encoded.features)
         found[FEATURES_GRAPH] = _difference(features, wanted) if (counts == lengths).all() else 1.0
     return found
@@ -49,11 +53,13 @@ def _noise() -> PaddedAudio:
     return PaddedAudio(samples, counts, np.ones((len(counts), 1), bool))
 
 
-def _of_encoder(engine: NumpyEngine, graphs: Graphs, encoded: EncodedAudio) -> float:
+def _of_encoder(
+    engine: NumpyEngine, graph: onnxruntime.InferenceSession, encoded: EncodedAudio
+) -> float:
     features, lengths = pad_rows(encoded.features)
-    names = [each.name for each in graphs.encoder.get_outputs()]
+    names = [each.name for each in graph.get_outputs()]
     given = {"features": features, "lengths": lengths}
-    found = dict(zip(names, graphs.encoder.run(None, given), strict=True))
+    found = dict(zip(names, graph.run(None, given), strict=True))
     memory = encoded.memory
     start = engine.decoder(memory).start()
     wanted = {
@@ -70,8 +76,8 @@ def _of_encoder(engine: NumpyEngine, graphs: Graphs, encoded: EncodedAudio) -> f
     return max(_difference(found[name], value, inside.get(name)) for name, value in wanted.items())
 
 
-def _of_step(engine: NumpyEngine, graphs: Graphs, encoded: EncodedAudio) -> float:
-    step, decoder = GraphStep(graphs.step), engine.decoder(encoded.memory)
+def _of_step(engine: NumpyEngine, step: GraphStep, encoded: EncodedAudio) -> float:
+    decoder = engine.decoder(encoded.memory)
     state = decoder.select(decoder.start(), np.zeros((len(SECONDS), HYPOTHESES), np.int64))
     random, worst = np.random.default_rng(2), 0.0
     for _ in range(STEPS):
