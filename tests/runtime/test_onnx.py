@@ -116,6 +116,18 @@ def test_the_graph_of_the_features_computes_those_of_the_model(name):
         assert not row[len(features) :].any()  # … nor written
 
 
+def test_in_8_bits_too_a_recording_does_not_depend_on_its_batch(tmp_path):
+    export(write_tiny_model(tmp_path / "model"), tmp_path / "int8", int8=True)
+    engine = LoadedModel.load(tmp_path / "int8").engine
+    given = audio(1.31, 0.7)
+    given.samples[1] *= 9  # so that a scale of both would not be that of the first
+    together = engine.encode(given)
+    for row, length in enumerate(together.lengths):
+        alone = engine.encode(row_of(given, row))
+        close(together.memory.values[row, :length], alone.memory.values[0], atol=1e-6)
+    assert engine.encode(given).memory.values.shape[0] == 2
+
+
 # Which models
 
 

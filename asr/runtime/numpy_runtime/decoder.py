@@ -127,7 +127,8 @@ class DecoderLayers:
         """Return the annotations' part of gates and readout, (B, T, 3H + R).
 
         Weighted, they give the products of the context: with several hypotheses and fewer
-        annotations than values of one, this is less work than products at each step.
+        annotations than values of one, this is less work than products at each step; with one
+        recording it is one large product in place of many with a vector, which are slower.
         """
         return Linear(self._context, np.zeros(1, np.float32))(memory.values)
 
@@ -178,8 +179,9 @@ class NumpyDecoder:
 
     def step(self, tokens: Integers, state: NumpyState) -> Stepped[NumpyState]:
         """See `SearchDecoder.step`."""
-        several = tokens.shape[1] > 1 or self._memory.values.shape[1] == 1
-        if several and self._projected is None and self._layers.can_project:
+        batch, hypotheses = tokens.shape
+        pays = batch == 1 or hypotheses > 1 or self._memory.values.shape[1] == 1
+        if pays and self._projected is None and self._layers.can_project:
             self._projected = self._layers.projected(self._memory)  # kept for the next steps
         log_probs, state = self._layers.step(tokens, state, self._memory, self._projected)
         return Stepped(log_probs, state.alignment.weights, state)

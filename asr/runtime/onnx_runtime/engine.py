@@ -19,6 +19,7 @@ from asr.runtime.numpy_runtime.engine import Lengths, NumpyEngine, pad_rows
 from asr.runtime.numpy_runtime.layers import Array, Weights
 from asr.search.contract import Integers
 
+BITS = "bits"  # in the metadata of a graph whose products are not in float32
 WEIGHTS_DIGEST = "model.safetensors sha256"  # in the metadata of a graph: the weights it has
 
 
@@ -46,13 +47,23 @@ class Graphs(NamedTuple):
 
 
 class GraphEncoder:
-    """An `asr.runtime.numpy_runtime.engine.Encoder` in onnxruntime."""
+    """An `asr.runtime.numpy_runtime.engine.Encoder` in onnxruntime.
+
+    In 8 bits each recording is computed alone, which is as fast: the activations of a batch have
+    one scale, so that the result of a recording would depend on the others.
+    """
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
+        self._alone = BITS in session.get_modelmeta().custom_metadata_map
 
     def __call__(self, features: Sequence[Array]) -> tuple[Array, Lengths]:
         """See `Encoder`."""
+        if self._alone:
+            return pad_rows([self._run([each])[0][0] for each in features])
+        return self._run(features)
+
+    def _run(self, features: Sequence[Array]) -> tuple[Array, Lengths]:
         padded, counts = pad_rows(features)
         given = {"features": padded, "lengths": counts}
         values, lengths = self._session.run(["annotations", "annotation_lengths"], given)

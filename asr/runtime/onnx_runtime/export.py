@@ -28,7 +28,7 @@ from asr.runtime.numpy_runtime import decoder
 from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.layers import Weights
 from asr.runtime.onnx_runtime.encoder import encoder_graph
-from asr.runtime.onnx_runtime.engine import WEIGHTS_DIGEST
+from asr.runtime.onnx_runtime.engine import BITS, WEIGHTS_DIGEST
 from asr.runtime.onnx_runtime.features import features_graph
 from asr.runtime.onnx_runtime.step import step_graph
 from asr.runtime.onnx_runtime.verify import largest_differences
@@ -99,11 +99,10 @@ def _write_graphs(
     if settings.encoder.kind != "frozen":
         graphs[FEATURES_GRAPH] = features_graph
     for name, build in graphs.items():
-        model = build(settings, weights, notes)
         if int8 and name == ENCODER_GRAPH:
-            _quantise(model, written / name)
+            _quantise(build(settings, weights, {**notes, BITS: "8"}), written / name)
         else:
-            onnx.save(model, written / name)
+            onnx.save(build(settings, weights, notes), written / name)
 
 
 def _quantise(model: onnx.ModelProto, file: Path) -> None:

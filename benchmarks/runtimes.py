@@ -1,0 +1,118 @@
+"""Compare what runs a model: NumPy, torch, and the ONNX graphs of `asr export`, in one process.
+
+    asr export english english-onnx
+    asr export english english-int8 --int8
+    python benchmarks/runtimes.py corpora/dev.jsonl --engines english:numpy english:torch \
+        english-onnx:onnx english-int8:onnx --searches greedy default
+
+Each recording is transcribed alone, then all in batches of about eight, from file to text with word
+times. The engines take turns, one batch each time, so that other work on the machine weighs on all.
+The threads are those of OMP_NUM_THREADS, 1 without it. A table is printed: CPU seconds per second
+of audio, and in how many recordings the text is that of the first engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from asr.corpora.manifest import Utterance, read_manifest, select
+from asr.errors import UserError, exit_status
+from asr.inference.recognizer import Recognizer
+from asr.render.tables import text_table
+
+SEARCHES = {"greedy": 1, "default": None}  # name → size of the beam; None keeps the model's own
+TOGETHER = 8  # recordings in a batch
+
+
+class Result(NamedTuple):
+    """A batch of recordings with one engine: CPU seconds, and texts."""
+
+    engine: str
+    search: str
+    together: int
+    seconds: float
+    texts: list[str]
+
+
+def transcribe(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[float, list[str]]:
+    """Return the CPU seconds of transcribing recordings in one batch, and the texts."""
+    longest = max(each.duration for each in utterances)
+    one_batch = recognizer.configured(batch_seconds=1.01 * longest * len(utterances))
+    before = time.process_time()
+    found = one_batch.transcribe([each.audio for each in utterances])
+    return time.process_time() - before, [each.text for each in found]
+
+
+def measure(
+    engines: Sequence[str], searches: Sequence[str], utterances: Sequence[Utterance]
+) -> Iterator[Result]:
+    """Transcribe with each engine ("model:runtime") and search, alone and in batches."""
+    loaded = {}
+    for name in engines:
+        model, _, runtime = name.rpartition(":")
+        loaded[name] = Recognizer.load(model, runtime=runtime)
+    in_order = sorted(utterances, key=lambda each: each.duration)
+    for search in searches:
+        recognizers = {
+            name: each.configured(beam=SEARCHES[search]) for name, each in loaded.items()
+        }
+        for recognizer in recognizers.values():
+            transcribe(recognizer, in_order[:1])  # loads what is loaded on first use
+        for together in (1, TOGETHER):
+            for start in range(0, len(in_order), together):
+                batch = in_order[start : start + together]
+                for name, recognizer in recognizers.items():
+                    yield Result(name, search, together, *transcribe(recognizer, batch))
+
+
+def table(results: Sequence[Result], audio_seconds: float) -> list[tuple[str, ...]]:
+    """Return the rows of the table: engine, search, recordings together, cost, equal texts."""
+    seconds: dict[tuple[str, str, int], float] = defaultdict(float)
+    texts: dict[tuple[str, str, int], list[str]] = defaultdict(list)
+    for each in results:
+        key = each.search, each.engine, each.together
+        seconds[key] += each.seconds
+        texts[key] += each.texts
+    first = results[0].engine
+    rows = []
+    for (search, engine, together), spent in seconds.items():
+        wanted = texts[search, first, together]
+        equal = sum(map(str.__eq__, texts[search, engine, together], wanted))
+        cost = f"{spent / audio_seconds:.4f}"
+        rows.append((search, str(together), engine, cost, f"{equal}/{len(wanted)}"))
+    return rows
+
+
+def main() -> None:
+    """Read the arguments, measure, and print the table."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    parser = argparse.ArgumentParser(description="Compare the runtimes of a speech model.")
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("--ids", type=Path, help="use only these ids, one a line")
+    parser.add_argument("--limit", type=int, default=12, help="recordings (default: 12)")
+    parser.add_argument(
+        "--engines", nargs="+", default=["english:numpy", "english:torch"], metavar="MODEL:RUNTIME"
+    )
+    parser.add_argument("--searches", nargs="+", choices=SEARCHES, default=list(SEARCHES))
+    arguments = parser.parse_args()
+    utterances = read_manifest(arguments.manifest)
+    if arguments.ids is not None:
+        utterances = select(utterances, arguments.ids)
+    utterances = utterances[: arguments.limit]
+    if not utterances:
+        raise UserError(f"{arguments.manifest}: no recordings")
+    results = list(measure(arguments.engines, arguments.searches, utterances))
+    audio_seconds = sum(each.duration for each in utterances)
+    print(f"{len(utterances)} recordings, {audio_seconds:.1f} s")
+    header = ("search", "together", "engine", "CPU s per s", "same text")
+    print(text_table(header, table(results, audio_seconds)))
+
+
+if __name__ == "__main__":
+    raise SystemExit(exit_status(main))
