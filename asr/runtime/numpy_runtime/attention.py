@@ -72,7 +72,7 @@ class NumpyAttention:
         if self._spread is not None:
             hidden += self._location_term(previous)
         np.tanh(hidden, out=hidden)
-        rows: Array = hidden.reshape(-1, hidden.shape[-1]) @ self._energy  # as one product
+        rows: Array = np.matmul(hidden.reshape(-1, hidden.shape[-1]), self._energy)  # one product
         energies = rows.reshape(hidden.shape[:-1])  # (B, N, T)
         allowed = memory.mask[:, None, :]
         if self.settings.has_window:
@@ -94,11 +94,12 @@ class NumpyAttention:
         *outer, channels, places = padded.strides
         windows: Array = np.ndarray(
             (batch, hypotheses, length, 2, width),
-            np.float32,
+            padded.dtype,
             padded,
             strides=(*outer, places, channels, places),
         )
-        term: Array = windows.reshape(-1, 2 * width) @ self._spread @ self._project
+        features = np.matmul(windows.reshape(-1, 2 * width), self._spread)
+        term: Array = np.matmul(features, self._project)
         return term.reshape(batch, hypotheses, length, -1)
 
     def _windowed(

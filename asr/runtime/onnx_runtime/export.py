@@ -110,8 +110,11 @@ def _quantise(model: onnx.ModelProto, file: Path) -> None:
 
     Activations get their scales while the graph runs, one for each input of an operator.
     """
+    inferred = onnx.shape_inference.infer_shapes(model)
+    # The mark of a graph with inferred sizes, without which quantize_dynamic warns.
+    inferred.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
     quantize_dynamic(
-        onnx.shape_inference.infer_shapes(model),
+        inferred,
         file,
         op_types_to_quantize=["LSTM", "MatMul"],
         weight_type=QuantType.QInt8,
