@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from asr.commands.options import count
 from asr.corpora.manifest import Utterance, read_manifest, select
-from asr.errors import UserError, exit_status
+from asr.errors import exit_status
 from asr.inference.recognizer import Recognizer
 from asr.render.tables import text_table
 
@@ -95,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the runtimes of a speech model.")
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--ids", type=Path, help="use only these ids, one a line")
-    parser.add_argument("--limit", type=int, default=12, help="recordings (default: 12)")
+    parser.add_argument("--limit", type=count, default=12, help="recordings (default: 12)")
     parser.add_argument(
         "--engines", nargs="+", default=["english:numpy", "english:torch"], metavar="MODEL:RUNTIME"
     )
@@ -105,8 +106,6 @@ def main() -> None:
     if arguments.ids is not None:
         utterances = select(utterances, arguments.ids)
     utterances = utterances[: arguments.limit]
-    if not utterances:
-        raise UserError(f"{arguments.manifest}: no recordings")
     results = list(measure(arguments.engines, arguments.searches, utterances))
     audio_seconds = sum(each.duration for each in utterances)
     print(f"{len(utterances)} recordings, {audio_seconds:.1f} s")

@@ -4,7 +4,6 @@ import runpy
 import sys
 from pathlib import Path
 
-import pytest
 from tiny_model import write_tiny_model
 
 ROOT = Path(__file__).parents[1]
@@ -36,11 +35,3 @@ def test_texts_that_differ_are_counted():
         ("greedy", "1", "one", "0.5000", "2/2"),
         ("greedy", "1", "two", "0.2500", "1/2"),
     ]
-
-
-def test_an_empty_list_is_refused(tmp_path, monkeypatch):
-    manifest = tmp_path / "empty.jsonl"
-    manifest.write_text("", "utf-8")
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(manifest)])
-    with pytest.raises(ValueError, match="no recordings"):
-        runpy.run_path(str(SCRIPT))["main"]()
