@@ -14,15 +14,19 @@ def test_runtimes_are_compared_alone_and_in_batches(tmp_path, monkeypatch, capsy
     model = write_tiny_model(tmp_path / "tiny")
     manifest = ROOT / "data" / "speech" / "manifest.jsonl"
     engines = [f"{model}:numpy", f"{model}:torch"]
-    words = [manifest, "--limit", 2, "--searches", "greedy", "--engines", *engines]
+    words = [manifest, "--limit", 2, "--what", "encoder", "greedy", "--engines", *engines]
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *map(str, words)])
     runpy.run_path(str(SCRIPT))["main"]()
     first, _, _, *rows = capsys.readouterr().out.splitlines()
     assert first.startswith("2 recordings")
     assert [row.split()[:3] for row in rows] == [
-        ["greedy", count, engine] for count in ("1", "8") for engine in engines
+        [what, count, engine]
+        for what in ("encoder", "greedy")
+        for count in ("1", "8")
+        for engine in engines
     ]
-    assert all(row.endswith("2/2") and 0 < float(row.split()[3]) < 10 for row in rows)
+    assert all(0 < float(row.split()[3]) < 10 for row in rows)
+    assert [row.split()[4] for row in rows] == ["–"] * 4 + ["2/2"] * 4
 
 
 def test_texts_that_differ_are_counted():

@@ -82,7 +82,7 @@ def test_graphs_encode_and_step_like_torch(settings):
 
 def test_a_recording_does_not_depend_on_its_batch():
     _, engine = engines(PLAIN)
-    given = audio(1.31, 0.7)
+    given = audio(1.31, 0.72)  # the second has an odd number of frames after a convolution
     together = engine.encode(given)
     for row, length in enumerate(together.lengths):
         alone = engine.encode(row_of(given, row))
