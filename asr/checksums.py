@@ -42,7 +42,7 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
 def write_checksums(folder: Path, names: Iterable[str]) -> None:
     """Write the list of a folder, of the files of these names that are there."""
     sums = {
-        name: _digest((folder / name).read_bytes())
+        name: digest((folder / name).read_bytes())
         for name in sorted(names)
         if (folder / name).is_file()
     }
@@ -88,7 +88,7 @@ def read_verified(file: Path) -> bytes:
     """
     content = file.read_bytes()
     wanted = read_checksums(file.parent).get(file.name)
-    if wanted is not None and wanted != _digest(content):
+    if wanted is not None and wanted != digest(content):
         raise UserError(
             f"{file}: damaged: its checksum is not the one in {CHECKSUMS}; get a whole copy (if it "
             f"was changed on purpose: asr check {file.parent} --renew)"
@@ -98,7 +98,7 @@ def read_verified(file: Path) -> bytes:
 
 def seal(content: bytes | memoryview) -> bytes:
     """Return what is to be written after the content of a file: its checksum."""
-    return _SEAL + _digest(content).encode()
+    return _SEAL + digest(content).encode()
 
 
 def unsealed(content: bytes) -> tuple[bytes, bool]:
@@ -111,14 +111,15 @@ def unsealed(content: bytes) -> tuple[bytes, bool]:
     if start < 0 or content[start : start + len(_SEAL)] != _SEAL:
         return content, False
     inner = content[:start]
-    if content[start + len(_SEAL) :] != _digest(inner).encode():
+    if content[start + len(_SEAL) :] != digest(inner).encode():
         raise ValueError("its checksum differs")
     return inner, True
 
 
 def _digest_of_list(sums: dict[str, str]) -> str:
-    return _digest(json.dumps(sums, sort_keys=True).encode())
+    return digest(json.dumps(sums, sort_keys=True).encode())
 
 
-def _digest(content: bytes | memoryview) -> str:
+def digest(content: bytes | memoryview) -> str:
+    """Return the sha256 of a content, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()

@@ -198,6 +198,13 @@ def _check(given: argparse.Namespace) -> int:
     return run(given.path, given.renew)
 
 
+def _export(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from asr.commands.export import run
+
+    return run(given.model, given.folder, given.int8)
+
+
 def _translate(given: argparse.Namespace) -> int:
     _use_one_thread()
     from asr.commands.translate import run
@@ -238,4 +245,5 @@ _COMMANDS = {
     "prepare_check": _prepare_check,
     "translate": _translate,
     "check": _check,
+    "export": _export,
 }

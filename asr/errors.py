@@ -9,8 +9,11 @@ from collections.abc import Callable
 FAILED = 2
 INTERRUPTED = 130  # the shell's status for SIGINT
 PIPE_CLOSED = 141  # the shell's status for SIGPIPE
-EXTRA = "train"  # of the package, which brings what transcribing does without:
-OF_EXTRA = ("torch", "scipy", "matplotlib")
+EXTRAS = {  # a package that transcribing does without → the extra that installs it
+    **dict.fromkeys(("torch", "scipy", "matplotlib"), "train"),
+    "onnxruntime": "onnx",
+    "onnx": "export",
+}
 
 
 class UserError(ValueError):
@@ -31,9 +34,11 @@ def exit_status(command: Callable[[], int | None]) -> int:
         complain(error)
         return FAILED
     except ModuleNotFoundError as error:
-        if error.name not in OF_EXTRA:
+        package = (error.name or "").partition(".")[0]
+        extra = EXTRAS.get(package)
+        if extra is None:
             raise
-        complain(f"this needs {error.name}, of the extra `{EXTRA}`: pip install '.[{EXTRA}]'")
+        complain(f"this needs {package}, of the extra `{extra}`: pip install '.[{extra}]'")
         return FAILED
     except BrokenPipeError:  # the program that reads our output has exited
         _abandon_stdout()

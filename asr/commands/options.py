@@ -80,8 +80,9 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
         "--runtime",
         default="auto",
         choices=RUNTIMES,
-        help="What computes the model: numpy, torch, or auto: numpy on the CPU for a model that it "
-        "supports (default: auto).",
+        help="What computes the model: numpy, torch, onnx (a model made by `asr export`), or auto: "
+        "on the CPU onnx if the model has graphs and onnxruntime is installed, else numpy for a "
+        "model that it supports (default: auto).",
     )
 
 

@@ -53,7 +53,9 @@ class LoadedModel:
         """Load a model folder.
 
         device: see `asr.runtime.device.choose_device`. runtime: "numpy", which needs no torch and
-        computes on the CPU; "torch"; or "auto": numpy on the CPU for a model that it supports.
+        computes on the CPU; "onnx", which runs the graphs of `asr export` on the CPU; "torch"; or
+        "auto": on the CPU onnx if the folder has graphs and onnxruntime is installed, else numpy
+        for a model that it supports, else torch.
 
         Raises:
             UserError: there is no such folder, it holds no speech model, the device is missing, or

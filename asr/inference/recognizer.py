@@ -53,8 +53,9 @@ class Recognizer:
     ) -> Recognizer:
         """Load a model folder, or a model of the package by its name; None takes "english".
 
-        device: cpu, cuda, cuda:N, or auto (a GPU if there is one). runtime: numpy, torch, or auto
-            (numpy where it supports device and model); results are equal up to rounding.
+        device: cpu, cuda, cuda:N, or auto (a GPU if there is one). runtime: numpy, torch, onnx (a
+            model made by `asr export`), or auto; see `LoadedModel.load`. Results are equal up to
+            rounding, but for a model whose graphs compute in 8 bits.
 
         Raises:
             UserError: there is no such folder, it holds no speech model, the device is missing, or

@@ -2,4 +2,4 @@
 
 from typing import Final
 
-RUNTIMES: Final = ("auto", "numpy", "torch")
+RUNTIMES: Final = ("auto", "numpy", "onnx", "torch")

@@ -1,9 +1,11 @@
-"""The engine of a model folder: NumPy or torch."""
+"""The engine of a model folder: NumPy, onnxruntime or torch."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from asr.errors import UserError
-from asr.model_folder import WEIGHTS, ModelFolder, read_arrays
+from asr.model_folder import ENCODER_GRAPH, WEIGHTS, ModelFolder, read_arrays
 from asr.models.settings import SpeechSettings, TranslationSettings
 from asr.runtime import RUNTIMES
 from asr.runtime.engine import Engine, TextEngine
@@ -34,9 +36,15 @@ def load_engine(
         from asr.runtime.torch_engine import TorchEngine
 
         return TorchEngine(load_speech_model(folder, vocabulary_size).to(choose_device(device)))
-    weights = read_arrays(folder.path / WEIGHTS)
+    weights, graphs = read_arrays(folder.path / WEIGHTS), None
+    if runtime == "onnx" or (runtime == "auto" and _can_run_graphs(folder)):
+        from asr.runtime.onnx_runtime.engine import Graphs
+
+        graphs = Graphs.load(folder.path)
     try:
-        return NumpyEngine(settings, weights, vocabulary_size)
+        if graphs is None:
+            return NumpyEngine(settings, weights, vocabulary_size)
+        return graphs.engine(settings, weights, vocabulary_size)
     except ValueError as error:
         raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
 
@@ -60,6 +68,8 @@ def load_text_engine(
 
         model = load_translation_model(folder, settings, *sizes)
         return TorchTextEngine(model.to(choose_device(device)))
+    if runtime == "onnx":
+        raise UserError(f"{folder.path}: a translation model has no graphs: use the runtime numpy")
     weights = read_arrays(folder.path / WEIGHTS)
     try:
         return NumpyTextEngine(settings, weights, *sizes)
@@ -71,12 +81,16 @@ def _wants_torch(folder: ModelFolder, reason: str | None, device: str, runtime: 
     """Return whether torch is to be used; reason: why the model needs it, None if it does not.
 
     Raises:
-        UserError: an unknown runtime, or numpy where torch is needed.
+        UserError: an unknown runtime, or another one where torch is needed.
     """
     if runtime not in RUNTIMES:
         raise UserError(f"runtime {runtime!r} is not one of: {', '.join(RUNTIMES)}")
     if device != "cpu":
         reason = f"device {device!r}"
-    if runtime == "numpy" and reason is not None:
+    if runtime in ("numpy", "onnx") and reason is not None:
         raise UserError(f"{folder.path}: {reason} needs torch: use the runtime torch")
     return runtime == "torch" or reason is not None
+
+
+def _can_run_graphs(folder: ModelFolder) -> bool:
+    return (folder.path / ENCODER_GRAPH).is_file() and find_spec("onnxruntime") is not None

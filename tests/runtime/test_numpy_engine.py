@@ -10,83 +10,32 @@ import numpy as np
 import pytest
 import torch
 from fake_encoder import fake_encoder
+from small_models import (
+    ATTENTION,
+    PLAIN,
+    SUPPORTED,
+    SYMBOLS,
+    UNSUPPORTED,
+    attending,
+    audio,
+    close,
+    encoding,
+    random_model,
+    row_of,
+)
 from tiny_model import write_tiny_model
 
-from asr.audio.speech import speech_mask
 from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
 from asr.models.encoders import public
-from asr.models.settings import (
-    AcousticSettings,
-    CTCSettings,
-    DecoderSettings,
-    FeatureSettings,
-    SpeechAttentionSettings,
-    SpeechSettings,
-)
+from asr.models.settings import SpeechSettings
 from asr.models.speech import build_speech_model
-from asr.runtime.engine import PaddedAudio
 from asr.runtime.numpy_runtime.decoder import unsupported
 from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.shapes import weight_shapes
 from asr.runtime.torch_engine import TorchEngine
-
-SYMBOLS = 9
-ENCODER = AcousticSettings(channels=3, state_size=10, layers=3, layers_before_reduction=1)
-ATTENTION = SpeechAttentionSettings(size=7, location_features=2, location_width=5)
-DECODER = DecoderSettings(embedding_size=6, state_size=11, readout_size=6)
-PLAIN = SpeechSettings(FeatureSettings(mels=10), ENCODER, ATTENTION, DECODER)
-FROZEN = AcousticSettings(kind="frozen", state_size=10, layers=2, layers_before_reduction=1)
-
-
-def attending(**changes) -> SpeechSettings:
-    return replace(PLAIN, attention=replace(ATTENTION, **changes))
-
-
-def decoding(**changes) -> SpeechSettings:
-    return replace(PLAIN, decoder=replace(DECODER, **changes))
-
-
-def encoding(**changes) -> SpeechSettings:
-    return replace(PLAIN, encoder=replace(ENCODER, **changes))
-
-
-SUPPORTED = {
-    "plain": PLAIN,
-    "frozen": SpeechSettings(encoder=FROZEN, attention=ATTENTION, decoder=DECODER),
-    "mean-kept": replace(PLAIN, features=FeatureSettings(mels=10, utterance_mean=False)),
-    "no-ctc": replace(PLAIN, ctc=CTCSettings(0)),
-    "three-subframes": replace(PLAIN, ctc=CTCSettings(3)),
-    "no-reduction": encoding(layers_before_reduction=3),
-    "reduction-first": encoding(layers_before_reduction=0),
-    "no-layers": encoding(layers=0, layers_before_reduction=0),
-    "no-location": attending(location_features=0),
-    "temperature": attending(temperature=0.6),
-    "silence-mask": attending(silence_mask=True),
-    "window": attending(window_back=2, window_ahead=3),
-    "window-expectation": attending(window_back=2, window_ahead=3, window_centre="expectation"),
-    "window-soft": attending(window_back=2, window_ahead=3, window_soft=True),
-    "window-stride": attending(window_back=1, window_ahead=1, window_stride=4),
-    "masked-window": attending(window_back=1, window_ahead=1, silence_mask=True),
-    "mean": decoding(initial="mean"),
-    "zero": decoding(initial="zero"),
-    "tanh": decoding(readout="tanh"),
-    "tied": decoding(tied=True),
-    "no-token": decoding(token_to_cell=False, readout_token=False),
-    "no-context": decoding(readout_context=False),
-}
-UNSUPPORTED = {
-    "dot": attending(kind="dot", location_features=0),
-    "heads": attending(heads=7, location_features=0),
-    "smoothed": attending(normalizer="smoothed"),
-    "lstm": decoding(cell="lstm"),
-    "two-layers": decoding(layers=2),
-    "after": decoding(attend="after"),
-    "feeding": decoding(input_feeding=True),
-    "layer-norm": decoding(layer_norm=True),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -96,44 +45,9 @@ def encoder(monkeypatch):
 
 def engines(settings: SpeechSettings) -> tuple[TorchEngine, NumpyEngine]:
     """Make a random model, and both engines around its weights."""
-    with torch.random.fork_rng():
-        torch.manual_seed(4)
-        model = build_speech_model(settings, SYMBOLS).eval().requires_grad_(False)
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=0.4)
-        model.normalizer.mean.normal_()
-        model.normalizer.std.uniform_(1, 3)
+    model = random_model(settings)
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
     return TorchEngine(model), NumpyEngine(settings, weights, SYMBOLS)
-
-
-def audio(*seconds: float) -> PaddedAudio:
-    """Bursts of noise with silence between them."""
-    random = np.random.default_rng(2)
-    counts = [round(16_000 * each) for each in seconds]
-    samples = np.zeros((len(counts), max(counts)), np.float32)
-    masks = []
-    for row, count in zip(samples, counts, strict=True):
-        loud = np.repeat(random.random(1 + count // 3200) < 0.6, 3200)[:count]
-        row[:count] = 0.2 * random.standard_normal(count) * (loud + 1e-4)
-        masks.append(speech_mask(row[:count]))
-    speech = np.zeros((len(masks), max(map(len, masks))), bool)
-    for row, mask in zip(speech, masks, strict=True):
-        row[: len(mask)] = mask
-    return PaddedAudio(samples, np.array(counts), speech)
-
-
-def row_of(given: PaddedAudio, row: int) -> PaddedAudio:
-    """Return one recording of a batch, without padding."""
-    count = int(given.lengths[row])
-    frames = len(speech_mask(given.samples[row, :count]))
-    return PaddedAudio(
-        given.samples[[row], :count], given.lengths[[row]], given.speech[[row], :frames]
-    )
-
-
-def close(one, other, atol=2e-5):
-    np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=atol, rtol=1e-4)
 
 
 @pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
@@ -307,7 +221,7 @@ def test_the_runtime_is_chosen_by_model_and_device(tmp_path):
     assert isinstance(LoadedModel.load(folder, device="auto").engine, TorchEngine)
     with pytest.raises(UserError, match=r"device 'auto' needs torch"):
         LoadedModel.load(folder, device="auto", runtime="numpy")
-    with pytest.raises(UserError, match=r"runtime 'jax' is not one of: auto, numpy, torch"):
+    with pytest.raises(UserError, match=r"runtime 'jax' is not one of: auto, numpy, onnx, torch"):
         LoadedModel.load(folder, runtime="jax")
     (folder / "checksums.json").unlink()
     config = folder / "config.json"

@@ -6,7 +6,6 @@ import copy
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from asr.alignment.window import check_window, distances
@@ -73,7 +72,8 @@ class NumpyAttention:
         if self._spread is not None:
             hidden += self._location_term(previous)
         np.tanh(hidden, out=hidden)
-        energies: Array = np.matmul(hidden, self._energy)  # (B, N, T)
+        rows: Array = np.matmul(hidden.reshape(-1, hidden.shape[-1]), self._energy)  # one product
+        energies = rows.reshape(hidden.shape[:-1])  # (B, N, T)
         allowed = memory.mask[:, None, :]
         if self.settings.has_window:
             energies, allowed = self._windowed(energies, allowed, previous)
@@ -86,12 +86,21 @@ class NumpyAttention:
         """L f_j from past weights: (B, N, T, A)."""
         assert self._spread is not None
         width = len(self._spread) // 2
-        past = np.stack([previous.weights, previous.cumulative], axis=-2)  # (B, N, 2, T)
-        padded = np.pad(past, ((0, 0), (0, 0), (0, 0), (width // 2, width // 2)))
-        windows = sliding_window_view(padded, width, axis=-1)  # (B, N, 2, T, width)
-        patches = windows.swapaxes(2, 3).reshape(-1, 2 * width)  # (B·N·T, 2·width)
-        term: Array = np.matmul(np.matmul(patches, self._spread), self._project)
-        return term.reshape(*previous.weights.shape, -1)
+        batch, hypotheses, length = previous.weights.shape
+        padded = np.zeros((batch, hypotheses, 2, length + width - 1), np.float32)
+        for channel, past in enumerate(previous):
+            padded[:, :, channel, width // 2 : width // 2 + length] = past
+        # A view of all windows, as of `sliding_window_view`, which takes longer than the products.
+        *outer, channels, places = padded.strides
+        windows: Array = np.ndarray(
+            (batch, hypotheses, length, 2, width),
+            padded.dtype,
+            padded,
+            strides=(*outer, places, channels, places),
+        )
+        features = np.matmul(windows.reshape(-1, 2 * width), self._spread)
+        term: Array = np.matmul(features, self._project)
+        return term.reshape(batch, hypotheses, length, -1)
 
     def _windowed(
         self, energies: Array, allowed: NDArray[np.bool_], previous: Alignment

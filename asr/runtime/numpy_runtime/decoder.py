@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,30 @@ class NumpyState(NamedTuple):
     alignment: Alignment
 
 
+class Step(Protocol):
+    """What computes a step of the decoder."""
+
+    def __call__(
+        self, tokens: Integers, state: NumpyState, memory: Memory
+    ) -> tuple[Array, NumpyState]:
+        """Return log-probabilities (B, N, V) after last tokens (B, N), and the next state."""
+
+
 class DecoderLayers:
     """The layers of `asr.models.decoder.Decoder`: one GRU with attention before it."""
 
     def __init__(
-        self, weights: Weights, attention: AttentionSettings, settings: DecoderSettings
+        self,
+        weights: Weights,
+        attention: AttentionSettings,
+        settings: DecoderSettings,
+        given_step: Step | None = None,
     ) -> None:
-        """Take the weights of "decoder" of a model folder."""
+        """Take the weights of "decoder" of a model folder.
+
+        given_step: computes the steps in place of NumPy, without a window that is set later.
+        """
+        self._given_step = given_step
         self.attention = NumpyAttention(weights, attention)
         self.settings = settings
         self._gates = 3 * settings.state_size
@@ -86,6 +103,7 @@ class DecoderLayers:
         """
         twin = copy.copy(self)
         twin.attention = self.attention.windowed(attention)
+        twin._given_step = None
         return twin
 
     def start(self, memory: Memory) -> NumpyState:
@@ -100,11 +118,17 @@ class DecoderLayers:
             hidden = np.tanh(self._initial(backward))
         return NumpyState(hidden[:, None], self.attention.start(memory))
 
+    @property
+    def can_project(self) -> bool:
+        """Whether `step` reads `projected`."""
+        return self._given_step is None
+
     def projected(self, memory: Memory) -> Array:
         """Return the annotations' part of gates and readout, (B, T, 3H + R).
 
         Weighted, they give the products of the context: with several hypotheses and fewer
-        annotations than values of one, this is less work than products at each step.
+        annotations than values of one, this is less work than products at each step; with one
+        recording it is one large product in place of many with a vector, which are slower.
         """
         return Linear(self._context, np.zeros(1, np.float32))(memory.values)
 
@@ -115,6 +139,8 @@ class DecoderLayers:
 
         projected: of the memory, if it is known.
         """
+        if self._given_step is not None:
+            return self._given_step(tokens, state, memory)
         alignment = self.attention(state.hidden, memory, state.alignment)
         if projected is None:
             sums = np.matmul(alignment.weights @ memory.values, self._context)
@@ -153,7 +179,9 @@ class NumpyDecoder:
 
     def step(self, tokens: Integers, state: NumpyState) -> Stepped[NumpyState]:
         """See `SearchDecoder.step`."""
-        if self._projected is None and (tokens.shape[1] > 1 or self._memory.values.shape[1] == 1):
+        batch, hypotheses = tokens.shape
+        pays = batch == 1 or hypotheses > 1 or self._memory.values.shape[1] == 1
+        if pays and self._projected is None and self._layers.can_project:
             self._projected = self._layers.projected(self._memory)  # kept for the next steps
         log_probs, state = self._layers.step(tokens, state, self._memory, self._projected)
         return Stepped(log_probs, state.alignment.weights, state)

@@ -19,7 +19,14 @@ from asr.models.encoders.public import SECONDS_PER_FRAME as PUBLIC_SECONDS_PER_F
 from asr.models.settings import AttentionSettings, SpeechSettings
 from asr.runtime.engine import EncodedAudio, PaddedAudio
 from asr.runtime.numpy_runtime.attention import Memory
-from asr.runtime.numpy_runtime.decoder import DecoderLayers, NumpyDecoder, forced, mean, unsupported
+from asr.runtime.numpy_runtime.decoder import (
+    DecoderLayers,
+    NumpyDecoder,
+    Step,
+    forced,
+    mean,
+    unsupported,
+)
 from asr.runtime.numpy_runtime.layers import (
     Array,
     BiLSTM,
@@ -41,8 +48,17 @@ Lengths = NDArray[np.int64]
 class NumpyEngine:
     """An `asr.runtime.engine.Engine` in NumPy; equal to torch's to 1e-4."""
 
-    def __init__(self, settings: SpeechSettings, weights: Weights, vocabulary_size: int) -> None:
+    def __init__(
+        self,
+        settings: SpeechSettings,
+        weights: Weights,
+        vocabulary_size: int,
+        encoder: Encoder | None = None,
+        step: Step | None = None,
+    ) -> None:
         """Take the weights of a model folder.
+
+        encoder, step: compute these parts in place of NumPy.
 
         Raises:
             UserError: the settings name an unknown public encoder.
@@ -52,19 +68,21 @@ class NumpyEngine:
         if (reason := unsupported(settings.attention, settings.decoder)) is not None:
             raise ValueError(f"{reason} needs torch")
         self.settings = settings
+        self.vocabulary_size = vocabulary_size
         self._features = _features(settings)
         wanted = weight_shapes(settings, vocabulary_size, self._features.size)
         fitting(weights, wanted)
         self._mean = np.asarray(weights["normalizer.mean"], np.float32)
         self._deviation = np.asarray(weights["normalizer.std"], np.float32)
-        self._encoder = _Encoder(weights, settings)
+        self._encoder = encoder or NumpyEncoder(weights, settings)
+        self._frames_per_annotation = _frames_per_annotation(settings)
         self._ctc = Linear.of(weights, "ctc.output") if settings.ctc.subframes else None
-        self._decoder = DecoderLayers(weights, settings.attention, settings.decoder)
+        self._decoder = DecoderLayers(weights, settings.attention, settings.decoder, step)
 
     @property
     def seconds_per_annotation(self) -> float:
         """See `Engine.seconds_per_annotation`."""
-        return self._encoder.reduction * self._features.seconds_per_frame
+        return self._frames_per_annotation * self._features.seconds_per_frame
 
     @property
     def has_ctc(self) -> bool:
@@ -192,8 +210,21 @@ class _PublicFrames:
         return self._cache(samples)
 
 
-class _Encoder:
-    """`asr.models.encoders.acoustic.AcousticEncoder`."""
+class Encoder(Protocol):
+    """What turns features into annotations."""
+
+    def __call__(self, features: Sequence[Array]) -> tuple[Array, Lengths]:
+        """Annotate B recordings, features (F, size) each → (B, T, E), 0 beyond lengths (B,)."""
+
+
+def _frames_per_annotation(settings: SpeechSettings) -> int:
+    encoder = settings.encoder
+    front = 1 if encoder.kind == "frozen" else 4
+    return front * (2 if encoder.layers_before_reduction < encoder.layers else 1)
+
+
+class NumpyEncoder:
+    """`asr.models.encoders.acoustic.AcousticEncoder` as an `Encoder`."""
 
     def __init__(self, weights: Weights, settings: SpeechSettings) -> None:
         encoder, name = settings.encoder, "encoder"
@@ -211,12 +242,11 @@ class _Encoder:
         if self._before < encoder.layers:
             self._reduce = Linear.of(weights, f"{name}.reduce")
         self._last_norm = LayerNorm.of(weights, f"{name}.last_norm")
-        self.reduction: int = 2 ** len(self._convolutions) * (1 if self._reduce is None else 2)
 
     def __call__(self, features: Sequence[Array]) -> tuple[Array, Lengths]:
-        """Annotate B recordings, features (F, size) each → (B, T, E), 0 beyond lengths (B,)."""
+        """See `Encoder`."""
         # Before the recurrent layers each alone, whose intermediate arrays fit into the cache.
-        hidden, lengths = _pad([self._enter(self._convolve(each)) for each in features])
+        hidden, lengths = pad_rows([self._enter(self._convolve(each)) for each in features])
         order = reversal(lengths, hidden.shape[1])
         for at, (norm, layer) in enumerate(self._layers):
             if self._reduce is not None and at == self._before:
@@ -247,7 +277,7 @@ class _Encoder:
         return reduce(pairs), (lengths + 1) // 2
 
 
-def _pad(rows: Sequence[Array]) -> tuple[Array, Lengths]:
+def pad_rows(rows: Sequence[Array]) -> tuple[Array, Lengths]:
     """Pad B rows (T, E) with zeros → (B, longest, E), lengths (B,)."""
     lengths = np.array([len(row) for row in rows], np.int64)
     padded = np.zeros((len(rows), lengths.max(), rows[0].shape[1]), np.float32)

@@ -13,7 +13,8 @@ Array = NDArray[np.float32]
 Weights = Mapping[str, NDArray[Any]]
 
 NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
-STEPS_AT_ONCE = 32  # of an LSTM, whose inputs are multiplied together: gates stay in the cache
+ROWS_AT_ONCE = 512  # of the inputs of an LSTM that are multiplied together; more need more memory
+FEW_ROWS = 3  # up to this many, a product of each row with a matrix is faster than one of all
 
 
 def sigmoid(values: Array) -> Array:
@@ -66,6 +67,12 @@ class Linear(NamedTuple):
         rows += self.bias
         return rows.reshape(*values.shape[:-1], -1)
 
+    def into(self, out: Array, values: Array) -> None:
+        """Write the (…, O) of values (…, I) into a contiguous array."""
+        rows = out.reshape(-1, out.shape[-1])
+        np.matmul(values.reshape(-1, values.shape[-1]), self.matrix, out=rows)
+        rows += self.bias
+
 
 class LayerNorm(NamedTuple):
     """Layer normalisation: scale and shift (E,)."""
@@ -113,20 +120,60 @@ class Convolution(NamedTuple):
 
 
 class BiLSTM(NamedTuple):
-    """An LSTM in either direction: ahead and back."""
+    """A long short-term memory in either direction; both are computed in one loop.
 
-    ahead: _LSTM
-    back: _LSTM
+    inputs: of each direction. states: (2, H, 4H). Gates in the order input, forget, output,
+    candidate. The first three are halved: σ(x) = (1 + tanh(x / 2)) / 2, so one tanh serves all.
+    """
+
+    inputs: tuple[Linear, Linear]
+    states: Array
 
     @classmethod
     def of(cls, weights: Weights, name: str) -> BiLSTM:
         """Take the layer of a name."""
-        return cls(_LSTM.of(weights, f"{name}.ahead"), _LSTM.of(weights, f"{name}.back"))
+        inputs, states = [], []
+        for way in (f"{name}.ahead", f"{name}.back"):
+            matrix, recurrent, *biases = (
+                _gates_in_order(weights[f"{way}.{part}_l0"])
+                for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+            inputs.append(Linear(matrix, biases[0] + biases[1]))
+            states.append(recurrent)
+        return cls((inputs[0], inputs[1]), np.stack(states))
 
     def __call__(self, inputs: Array, order: NDArray[np.int64]) -> Array:
         """Read inputs (B, T, I) both ways → (B, T, 2H); order: of `reversal`."""
-        back = self.back(np.take_along_axis(inputs, order, 1))
-        return np.concatenate([self.ahead(inputs), np.take_along_axis(back, order, 1)], axis=-1)
+        ahead, back = self._run(inputs, order)
+        return np.concatenate([ahead, np.take_along_axis(back, order, 1)], axis=-1)
+
+    def _run(self, inputs: Array, order: NDArray[np.int64]) -> Array:
+        """Return the states (2, B, T, H), those of the second direction in its own order."""
+        batch, length, _ = inputs.shape
+        size = self.states.shape[1]
+        found = np.empty((length, 2, batch, size), np.float32)
+        hidden = memory = np.zeros((2, batch, size), np.float32)
+        product = np.empty((2, batch, 4 * size), np.float32)
+        at_once = max(1, ROWS_AT_ONCE // batch)
+        gates = np.empty((2, min(at_once, length), batch, 4 * size), np.float32)
+        for start in range(0, length, at_once):
+            several = slice(start, start + at_once)
+            steps = found[several]
+            self.inputs[0].into(gates[0, : len(steps)], inputs[:, several].swapaxes(0, 1))
+            back = np.take_along_axis(inputs, order[:, several], 1)
+            self.inputs[1].into(gates[1, : len(steps)], back.swapaxes(0, 1))
+            for at, step in enumerate(steps):
+                now = gates[:, at]
+                now += _products(hidden, self.states, product)
+                np.tanh(now, out=now)
+                sigmoids = now[..., : 3 * size]
+                sigmoids *= np.float32(0.5)
+                sigmoids += np.float32(0.5)
+                memory = now[..., size : 2 * size] * memory
+                memory += now[..., :size] * now[..., 3 * size :]
+                np.multiply(now[..., 2 * size : 3 * size], np.tanh(memory), out=step)
+                hidden = step
+        return found.transpose(1, 2, 0, 3)
 
 
 def reversal(lengths: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
@@ -136,43 +183,12 @@ def reversal(lengths: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
     return np.where(places < ends, ends - 1 - places, places)[:, :, None]
 
 
-class _LSTM(NamedTuple):
-    """A long short-term memory; gates in the order input, forget, output, candidate.
-
-    The first three are halved: σ(x) = (1 + tanh(x / 2)) / 2, so one tanh serves all four.
-    """
-
-    inputs: Linear
-    states: Array  # (H, 4H)
-
-    @classmethod
-    def of(cls, weights: Weights, name: str) -> _LSTM:
-        inputs, states = (
-            _gates_in_order(weights[f"{name}.weight_{part}_l0"]) for part in ("ih", "hh")
-        )
-        biases = (_gates_in_order(weights[f"{name}.bias_{part}_l0"]) for part in ("ih", "hh"))
-        return cls(Linear(inputs, sum(biases, np.zeros(1, np.float32))), states)
-
-    def __call__(self, inputs: Array) -> Array:
-        """Return the states (B, T, H) of inputs (B, T, I)."""
-        size = len(self.states)
-        states = np.empty((inputs.shape[1], len(inputs), size), np.float32)
-        hidden = memory = np.zeros((len(inputs), size), np.float32)
-        product = np.empty((len(inputs), 4 * size), np.float32)
-        for start in range(0, len(states), STEPS_AT_ONCE):
-            several = slice(start, start + STEPS_AT_ONCE)
-            gates = self.inputs(inputs[:, several].swapaxes(0, 1))  # (T, B, 4H)
-            for step, now in zip(states[several], gates, strict=True):
-                now += np.matmul(hidden, self.states, out=product)
-                np.tanh(now, out=now)
-                sigmoids = now[:, : 3 * size]
-                sigmoids *= np.float32(0.5)
-                sigmoids += np.float32(0.5)
-                memory = now[:, size : 2 * size] * memory
-                memory += now[:, :size] * now[:, 3 * size :]
-                np.multiply(now[:, 2 * size : 3 * size], np.tanh(memory), out=step)
-                hidden = step
-        return states.swapaxes(0, 1)
+def _products(hidden: Array, states: Array, out: Array) -> Array:
+    """Multiply hidden (2, B, H) by states (2, H, G) → out (2, B, G)."""
+    if hidden.shape[1] > FEW_ROWS:
+        return np.matmul(hidden, states, out=out)
+    np.matmul(hidden[:, :, None], states[:, None], out=out[:, :, None])
+    return out
 
 
 def _gates_in_order(values: NDArray[Any]) -> Array:

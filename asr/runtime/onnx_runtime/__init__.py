@@ -1,0 +1,1 @@
+"""Speech models as ONNX graphs: making them, and an engine that runs them in onnxruntime."""

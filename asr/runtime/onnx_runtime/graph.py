@@ -1,0 +1,130 @@
+"""A graph of ONNX operators under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike, NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from asr.runtime.numpy_runtime.layers import Weights
+
+OPSET = 17  # the first with LayerNormalization; onnxruntime reads it since 1.12
+IR_VERSION = 8  # of the file, that of opset 17
+
+Attribute = int | float | str | Sequence[int]
+
+
+class Port(NamedTuple):
+    """An input or output of a graph: kind of its numbers, and sizes; a name is a free size."""
+
+    kind: int
+    sizes: tuple[str | int, ...]
+
+
+def floats(*sizes: str | int) -> Port:
+    """Return a port of float32 numbers."""
+    return Port(TensorProto.FLOAT, sizes)
+
+
+def integers(*sizes: str | int) -> Port:
+    """Return a port of int64 numbers."""
+    return Port(TensorProto.INT64, sizes)
+
+
+def truths(*sizes: str | int) -> Port:
+    """Return a port of bool."""
+    return Port(TensorProto.BOOL, sizes)
+
+
+class Graph:
+    """Operators, joined by the names of their results; weights keep the names of the model folder.
+
+    A result is named after its scope and operator, such as "encoder.layers.0/LSTM_27".
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        """Take the weights of a model folder."""
+        self._weights = weights
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, NDArray[np.generic]] = {}
+        self.scope = ""
+
+    def add(self, kind: str, *inputs: str, **attributes: Attribute) -> str:
+        """Add an operator with one result, which is named in return."""
+        name = f"{self.scope}/{kind}_{len(self._nodes)}"
+        node = helper.make_node(kind, inputs, [name], name)
+        node.attribute.extend(
+            helper.make_attribute(each, value) for each, value in attributes.items()
+        )
+        self._nodes.append(node)
+        return name
+
+    def weight(self, name: str) -> NDArray[np.float32]:
+        """Return a weight of the model folder, in float32."""
+        return np.asarray(self._weights[name], np.float32)
+
+    def has(self, name: str) -> bool:
+        """Return whether the model folder has a weight."""
+        return name in self._weights
+
+    def constant(self, value: ArrayLike, name: str = "") -> str:
+        """Add a constant, and return its name. Numbers without a name are shared."""
+        array = np.asarray(value)
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        name = name or f"{array.dtype}{array.tolist()}"
+        self._constants[name] = np.ascontiguousarray(array)
+        return name
+
+    def linear(self, values: str, name: str) -> str:
+        """Multiply (…, I) by the matrix of a layer, and add its bias, if it has one."""
+        matrix = self.constant(self.weight(f"{name}.weight").T, f"{name}.weight")
+        product = self.add("MatMul", values, matrix)
+        if not self.has(f"{name}.bias"):
+            return product
+        return self.add("Add", product, self.constant(self.weight(f"{name}.bias"), f"{name}.bias"))
+
+    def size(self, values: str, axis: int) -> str:
+        """Return one size of a result, a scalar."""
+        shape = self.add("Shape", values, start=axis, end=axis + 1)
+        return self.add("Squeeze", shape, self.constant([0]))
+
+    def mask(self, lengths: str, longest: str) -> str:
+        """Return (B, longest) bool, True inside each length of lengths (B,)."""
+        places = self.add("Range", self.constant(0), longest, self.constant(1))
+        return self.add("Less", places, self.add("Unsqueeze", lengths, self.constant([1])))
+
+    def model(
+        self,
+        name: str,
+        inputs: Mapping[str, Port],
+        outputs: Mapping[str, tuple[str, Port]],
+        notes: Mapping[str, str],
+    ) -> onnx.ModelProto:
+        """Return the finished graph; outputs: name → (result, its sizes). notes: its metadata.
+
+        Raises:
+            onnx.checker.ValidationError: the graph is not valid.
+        """
+        for output, (result, _) in outputs.items():
+            self._nodes.append(helper.make_node("Identity", [result], [output], output))
+        graph = helper.make_graph(
+            self._nodes,
+            name,
+            [_info(each, port) for each, port in inputs.items()],
+            [_info(each, port) for each, (_, port) in outputs.items()],
+            [numpy_helper.from_array(each, at) for at, each in self._constants.items()],
+        )
+        opsets = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        helper.set_model_props(model, dict(notes))
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+
+def _info(name: str, port: Port) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, port.kind, port.sizes)
