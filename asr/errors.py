@@ -9,8 +9,14 @@ from collections.abc import Callable
 FAILED = 2
 INTERRUPTED = 130  # the shell's status for SIGINT
 PIPE_CLOSED = 141  # the shell's status for SIGPIPE
-EXTRA = "train"  # of the package, which brings what transcribing does without:
-OF_EXTRA = ("torch", "scipy", "matplotlib")
+# What transcribing a file does without: module → extra of the package that brings it.
+EXTRAS = {
+    **dict.fromkeys(("torch", "scipy", "matplotlib"), "train"),
+    **dict.fromkeys(
+        ("starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client"), "serve"
+    ),
+    "sounddevice": "microphone",
+}
 
 
 class UserError(ValueError):
@@ -20,7 +26,7 @@ class UserError(ValueError):
 def exit_status(command: Callable[[], int | None]) -> int:
     """Run a command and return its exit status; None counts as 0.
 
-    User errors, files that cannot be read or written, a lack of memory, and packages of the extra
+    User errors, files that cannot be read or written, a lack of memory, and packages of an extra
     that are not installed, are reported in one line on stderr.
     """
     try:
@@ -31,9 +37,10 @@ def exit_status(command: Callable[[], int | None]) -> int:
         complain(error)
         return FAILED
     except ModuleNotFoundError as error:
-        if error.name not in OF_EXTRA:
+        extra = EXTRAS.get(error.name or "")
+        if extra is None:
             raise
-        complain(f"this needs {error.name}, of the extra `{EXTRA}`: pip install '.[{EXTRA}]'")
+        complain(f"this needs {error.name}, of the extra `{extra}`: pip install '.[{extra}]'")
         return FAILED
     except BrokenPipeError:  # the program that reads our output has exited
         _abandon_stdout()

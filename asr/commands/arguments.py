@@ -16,6 +16,7 @@ from asr.commands.options import (
     add_command,
     add_decoding,
     add_device,
+    add_live,
     add_model,
     add_option,
     add_runtime,
@@ -27,6 +28,7 @@ from asr.commands.output import FORMATS
 from asr.commands.prepare_arguments import add_prepare
 from asr.commands.read import FILES as READING_FILES
 from asr.commands.read import FORMATS as READINGS
+from asr.commands.serve_arguments import add_serve
 from asr.commands.translate import FORMATS as TRANSLATIONS
 from asr.inference.options import DecodingOptions, TranslationOptions
 
@@ -51,6 +53,7 @@ def command_line() -> argparse.ArgumentParser:
     add_prepare(commands)
     _add_translate(commands)
     _add_check(commands)
+    add_serve(commands)
     return whole
 
 
@@ -65,9 +68,10 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         """  asr transcribe talk.flac
   asr transcribe recordings/ -o all.jsonl
   asr transcribe lecture.mp3 -f srt > lecture.srt
-  arecord -d 5 -f S16_LE -r 16000 | asr transcribe -""",
+  arecord -d 5 -f S16_LE -r 16000 | asr transcribe -
+  arecord -t raw -f S16_LE -r 16000 | asr transcribe --live -""",
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="File, folder, or - for stdin.")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="File, folder, or - for stdin.")
     add_model(parser)
     add_device(parser)
     add_runtime(parser)
@@ -97,6 +101,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         action="store_true",
         help='Write numbers of 10 and above in digits: "23", "1984", "21st", "20%%".',
     )
+    add_live(parser)
     add_decoding(parser)
     add_option(parser, DecodingOptions, "batch_seconds", "S")
     parser.set_defaults(command="transcribe")

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 import numpy as np
 
 from asr.audio.find import find_audio
+from asr.audio.read import stated_seconds
 from asr.commands.options import Decoding
 from asr.commands.output import (
     FORMATS,
     OF_ONE_RECORDING,
-    STREAMED,
     format_of,
-    parts,
-    render,
     replacing,
 )
 from asr.errors import UserError, complain, warn
+from asr.render.transcripts import STREAMED, parts, render
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -107,7 +106,7 @@ def _progress(paths: Sequence[Path]) -> tqdm[NoReturn]:
     from tqdm import tqdm
 
     is_shown = sys.stderr.isatty()
-    total = sum(map(_seconds, paths)) if is_shown else None
+    total = sum(map(stated_seconds, paths)) if is_shown else None
     return tqdm(total=total, unit="s", unit_scale=True, disable=not is_shown)
 
 
@@ -205,14 +204,3 @@ def _write(transcripts: Iterable[Transcript], kind: str, file: TextIO) -> int:
     if kind == "json":
         file.write(json.dumps(records, indent=1) + "\n")
     return count
-
-
-def _seconds(path: Path) -> float:
-    """Return the duration in seconds from the header; 0 if the header does not state it."""
-    import soundfile
-
-    try:
-        header = soundfile.info(str(path))
-    except (soundfile.SoundFileError, TypeError):
-        return 0.0
-    return float(header.duration) if header.frames < 2**62 else 0.0

@@ -241,6 +241,17 @@ class Recognizer:
                     window, seconds = [], 0.0
         yield from self._decoded(window, on_progress)
 
+    def pieces(self, source: Source, *, rate: int | None = None) -> Iterator[Piece]:
+        """Yield the pieces of a recording for `decode`, as they are read.
+
+        Raises:
+            UserError: the recording cannot be read or is too short.
+        """
+        blocks = _blocks(source, rate)
+        for piece in pieces(blocks, detector(self.loaded), self.decoding.segment_seconds):
+            _require_length(piece.start + piece.duration, source)
+            yield piece
+
     def align(
         self, source: Source, text: str | None = None, *, rate: int | None = None
     ) -> Transcript:
@@ -298,10 +309,7 @@ class Recognizer:
     def _pieces(self, source: Source, rate: int | None) -> Iterator[Piece | Finished | Failure]:
         """Yield the pieces of a recording, then that it is finished, or why it failed."""
         try:
-            blocks = _blocks(source, rate)
-            for piece in pieces(blocks, detector(self.loaded), self.decoding.segment_seconds):
-                _require_length(piece.start + piece.duration, source)
-                yield piece
+            yield from self.pieces(source, rate=rate)
         except UserError as error:
             yield Failure(_path(source), error)
         else:

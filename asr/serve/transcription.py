@@ -1,0 +1,128 @@
+"""`POST /v1/audio/transcriptions`, as in the OpenAI API."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+
+from asr.inference.recognizer import Recognizer
+from asr.render.transcripts import render
+from asr.results import Segment, Transcript
+from asr.serve.errors import APIError, as_api_error
+from asr.serve.forms import Form
+from asr.serve.service import Service
+from asr.serve.verbose import verbose
+
+FORMATS: Final = ("json", "text", "verbose_json", "srt", "vtt")
+GRANULARITIES: Final = ("segment", "word")
+INCLUDED: Final = ("attention", "logprobs")  # the second is accepted and gives nothing
+LANGUAGES: Final = ("", "en", "english")
+
+_NOTHING: Final = np.zeros((0, 0), np.float32)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a request asks for."""
+
+    format: str
+    words: bool
+    segments: bool
+    attention: bool
+    stream: bool
+    recognizer: Recognizer
+
+    @classmethod
+    def of(cls, service: Service, form: Form) -> Wanted:
+        """Read the fields of a request; those that have no meaning here are ignored.
+
+        Raises:
+            APIError: a value is not known, or the model is not served.
+        """
+        service.require_speech_model(form.text("model"))
+        _require("language", form.text("language").lower(), LANGUAGES)
+        kind = _require("response_format", form.text("response_format", "json"), FORMATS)
+        granularities = form.texts("timestamp_granularities") or ["segment"]
+        for each in granularities:
+            _require("timestamp_granularities", each, GRANULARITIES)
+        for each in form.texts("include"):
+            _require("include", each, INCLUDED)
+        return cls(
+            kind,
+            "word" in granularities,
+            "segment" in granularities,
+            "attention" in form.texts("include"),
+            form.flag("stream"),
+            _configured(service.recognizer, form.text("beam")),
+        )
+
+
+async def transcribe(service: Service, form: Form) -> Response:
+    """Answer a request for a transcript."""
+    wanted = Wanted.of(service, form)
+    segments = service.segments(form.audio, wanted.recognizer)
+    if wanted.stream:
+        return StreamingResponse(_events(segments), media_type="text/event-stream")
+    kept = [each if wanted.attention else _light(each) async for each in segments]
+    seconds = service.recognizer.loaded.seconds_per_annotation
+    transcript = Transcript(form.filename, kept[-1].end, seconds, tuple(kept))
+    match wanted.format:
+        case "json":
+            return JSONResponse({"text": transcript.written, "usage": _usage(transcript.duration)})
+        case "verbose_json":
+            record = verbose(transcript, wanted.words, wanted.segments, wanted.attention)
+            return JSONResponse({**record, "usage": _usage(transcript.duration)})
+        case "vtt":
+            return PlainTextResponse(render(transcript, "vtt"), media_type="text/vtt")
+    return PlainTextResponse(render(transcript, wanted.format))
+
+
+async def _events(segments: AsyncIterator[Segment]) -> AsyncIterator[str]:
+    """Yield server-sent events: the text of each segment as it comes, then all of it."""
+    texts: list[str] = []
+    end = 0.0
+    try:
+        async for segment in segments:
+            end = segment.end
+            if segment.written:
+                texts.append(segment.written)
+                delta = " " * (len(texts) > 1) + segment.written
+                yield _event({"type": "transcript.text.delta", "delta": delta})
+        done = {"type": "transcript.text.done", "text": " ".join(texts), "usage": _usage(end)}
+        yield _event(done)
+    except Exception as error:  # the status has been sent: clients find the error in the stream
+        yield _event(as_api_error(error).record())
+
+
+def _event(record: dict[str, Any]) -> str:
+    return f"data: {json.dumps(record)}\n\n"
+
+
+def _usage(seconds: float) -> dict[str, Any]:
+    return {"type": "duration", "seconds": math.ceil(seconds)}
+
+
+def _light(segment: Segment) -> Segment:
+    """Return a segment without its attention weights."""
+    return replace(segment, weights=_NOTHING, allowed=None, characters=())
+
+
+def _configured(recognizer: Recognizer, beam: str) -> Recognizer:
+    if not beam:
+        return recognizer
+    if not beam.isdecimal():
+        raise APIError(400, f"beam: got {beam!r}, wanted a whole number", "bad_value", "beam")
+    return recognizer.configured(beam=int(beam))
+
+
+def _require(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        wanted = ", ".join(filter(None, known))
+        raise APIError(400, f"{name}: got {value!r}, wanted one of: {wanted}", "bad_value", name)
+    return value
