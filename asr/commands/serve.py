@@ -31,12 +31,13 @@ def run(
         UserError: the model cannot be loaded, or the address cannot be used.
     """
     from asr.inference.recognizer import SHIPPED, Recognizer
-    from asr.serve.server import serve
+    from asr.serve.server import listen, serve
     from asr.serve.service import Service
 
+    listening = listen(host, port)  # before the model is loaded, which takes longer
     recognizer = decoding.applied(Recognizer.load(model, device, runtime))
     recognizer = recognizer.configured(batch_seconds=batch_seconds)
     name = SHIPPED.name if model is None else Path(model).resolve().name
     key = api_key or os.environ.get(KEY_VARIABLE) or None
-    serve(Service(name, recognizer, limits, key), host, port)
+    serve(Service(name, recognizer, limits, key), listening)
     return 0

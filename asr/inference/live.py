@@ -32,7 +32,6 @@ from asr.inference.decoding import decode
 from asr.inference.pieces import Piece, pad
 from asr.inference.recognizer import Recognizer
 from asr.results import Segment, word_record
-from asr.runtime.punctuator import CONTEXT
 from asr.search.greedy import greedy
 from asr.search.limits import step_limits
 
@@ -107,7 +106,6 @@ class LiveText:
         self._start = 0  # samples before them
         self._seen = 0  # of them, those that have been looked at
         self._shown = ""
-        self._before: list[str] = []  # the last words, context for the spelling of the next
 
     @property
     def duration(self) -> float:
@@ -190,11 +188,8 @@ class LiveText:
             yield Finalised(self._spelt(segment))
 
     def _spelt(self, segment: Segment) -> Segment:
-        """Add how the words are written, given the words before them."""
+        """Add how the words are written, as a text of its own: what follows is not known."""
         punctuator = self._recognizer.loaded.punctuator
         if punctuator is None:
             return segment
-        words = [*self._before, *(word.text for word in segment.words)]
-        spellings = punctuator(words)[len(self._before) :]
-        self._before = words[-CONTEXT:]
-        return replace(segment, spellings=tuple(spellings))
+        return replace(segment, spellings=tuple(punctuator([w.text for w in segment.words])))

@@ -91,9 +91,8 @@ class Endpoint:
             try:
                 working = _unless_left(request, self._handle(service, form))
                 response = await _within(limits.timeout, working, 504, "the request")
-            except UserError as error:  # without the name of the temporary file
-                message = str(error).replace(str(form.path), form.filename)
-                raise UserError(message) from error
+            except UserError as error:
+                raise form.named(error) from error
             async with asyncio.timeout(limits.timeout):
                 await response(request.scope, request.receive, send)
 

@@ -16,6 +16,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
+from asr.errors import UserError
 from asr.serve.errors import APIError
 
 MOST_FIELDS: Final = 32
@@ -49,6 +50,12 @@ class Form:
         if value not in ("true", "false", "1", "0"):
             raise APIError(400, f"{name}: got {value!r}, wanted true or false", "bad_value", name)
         return value in ("true", "1")
+
+    def named(self, error: Exception) -> Exception:
+        """Return an error with the name of the recording in place of that of the upload's file."""
+        if not isinstance(error, UserError) or self.path is None:
+            return error
+        return UserError(str(error).replace(str(self.path), self.filename))
 
     @property
     def audio(self) -> Path:

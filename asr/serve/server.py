@@ -48,18 +48,28 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(service: Service, host: str, port: int) -> None:
-    """Answer requests until SIGINT or SIGTERM.
+def serve(service: Service, listening: socket.socket) -> None:
+    """Answer requests until SIGINT or SIGTERM."""
+    with listening:
+        server(service).run([listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
 
     Raises:
         UserError: the address cannot be used.
     """
-    limits = service.limits
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise UserError(f"{host}:{port}: cannot listen there ({error.strerror})") from error
+
+
+def server(service: Service) -> Server:
+    """Return a server that is not running yet."""
+    limits = service.limits
     config = uvicorn.Config(
         build(service),
         http="h11",
@@ -72,5 +82,4 @@ def serve(service: Service, host: str, port: int) -> None:
         limit_concurrency=max(CONNECTIONS_AT_LEAST, CONNECTIONS * limits.max_requests),
         timeout_graceful_shutdown=round(limits.stop_seconds),
     )
-    with listening:
-        Server(config, service).run([listening])
+    return Server(config, service)

@@ -68,7 +68,7 @@ async def transcribe(service: Service, form: Form) -> Response:
     wanted = Wanted.of(service, form)
     segments = service.segments(form.audio, wanted.recognizer)
     if wanted.stream:
-        return StreamingResponse(_events(segments), media_type="text/event-stream")
+        return StreamingResponse(_events(form, segments), media_type="text/event-stream")
     kept = [each if wanted.attention else _light(each) async for each in segments]
     seconds = service.recognizer.loaded.seconds_per_annotation
     transcript = Transcript(form.filename, kept[-1].end, seconds, tuple(kept))
@@ -83,7 +83,7 @@ async def transcribe(service: Service, form: Form) -> Response:
     return PlainTextResponse(render(transcript, wanted.format))
 
 
-async def _events(segments: AsyncIterator[Segment]) -> AsyncIterator[str]:
+async def _events(form: Form, segments: AsyncIterator[Segment]) -> AsyncIterator[str]:
     """Yield server-sent events: the text of each segment as it comes, then all of it."""
     texts: list[str] = []
     end = 0.0
@@ -97,7 +97,7 @@ async def _events(segments: AsyncIterator[Segment]) -> AsyncIterator[str]:
         done = {"type": "transcript.text.done", "text": " ".join(texts), "usage": _usage(end)}
         yield _event(done)
     except Exception as error:  # the status has been sent: clients find the error in the stream
-        yield _event(as_api_error(error).record())
+        yield _event(as_api_error(form.named(error)).record())
 
 
 def _event(record: dict[str, Any]) -> str:

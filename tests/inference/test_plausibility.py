@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tiny_model import write_tiny_model
 
-from asr.render.transcripts import parts
 from asr.inference.plausibility import Evidence, Plausibility, is_doubtful
 from asr.inference.recognizer import Recognizer
+from asr.render.transcripts import parts
 from asr.results import Segment, StopReason, Transcript, Word
 from asr.search.hypothesis import Hypothesis
 
