@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -333,6 +333,11 @@ def word_record(word: Word) -> dict[str, Any]:
         "end": round(word.end, 3),
         "confidence": _rounded(word.confidence),
     }
+
+
+def without_attention(segment: Segment) -> Segment:
+    """Return a segment without weights and characters: they are most of its memory."""
+    return replace(segment, weights=np.zeros((0, 0), np.float32), allowed=None, characters=())
 
 
 def weights_record(weights: NDArray[np.float32]) -> list[list[float]]:

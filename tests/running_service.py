@@ -22,6 +22,7 @@ class Running:
     url: str
     service: Service
     server: Server
+    client: httpx.Client  # one for all: each would read the certificates of the system
 
     @property
     def port(self) -> int:
@@ -32,8 +33,8 @@ class Running:
         """Send a form."""
         files = {"file": ("clip.wav", content)} if content is not None else None
         if files is None:
-            return httpx.post(self.url + path, data=fields, timeout=60)
-        return httpx.post(self.url + path, data=fields, files=files, timeout=60)
+            return self.client.post(path, data=fields)
+        return self.client.post(path, data=fields, files=files)
 
     def metric(self, name: str) -> float:
         """Return a value of /metrics."""

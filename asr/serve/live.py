@@ -18,10 +18,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from asr.audio.read import SAMPLE_RATE
 from asr.inference.live import Event, Finalised, LiveText, pcm_samples
+from asr.results import Segment, Transcript, without_attention
 from asr.serve.endpoint import require_right_key
 from asr.serve.errors import APIError, as_api_error
 from asr.serve.service import Service
-from asr.serve.verbose import attention_record
+from asr.serve.verbose import segment_attention, subtitles_record
 
 IDLE_SECONDS: Final = 60.0  # without a message, after which a session ends
 NORMAL: Final = 1000  # codes of RFC 6455
@@ -61,8 +62,9 @@ class _Session:
         self._service = service
         self._socket = socket
         self._has_attention = bool(start.get("attention", False))
+        self._has_subtitles = bool(start.get("subtitles", False))
         self._text = LiveText(service.recognizer, rate)
-        self._texts: list[str] = []
+        self._segments: list[Segment] = []
 
     async def run(self) -> None:
         """Recognise until the client stops or the service does."""
@@ -80,7 +82,14 @@ class _Session:
             if self._text.duration > self._service.limits.max_seconds:
                 break
         await self._push(self._text.finish)
-        await _send(self._socket, {"type": "done", "text": " ".join(self._texts)})
+        await _send(self._socket, self._done())
+
+    def _done(self) -> dict[str, Any]:
+        """Return the last message."""
+        seconds = self._service.recognizer.loaded.seconds_per_annotation
+        transcript = Transcript(None, self._text.duration, seconds, tuple(self._segments))
+        subtitles = subtitles_record(transcript) if self._has_subtitles else {}
+        return {"type": "done", "text": transcript.written, **subtitles}
 
     async def _chunk(self) -> bytes | None:
         """Return the next samples; None at the end.
@@ -106,9 +115,9 @@ class _Session:
         for event in await self._service.run_live(lambda: [*work()]):
             record = event.record()
             if isinstance(event, Finalised):
-                self._texts.append(event.segment.written)
+                self._segments.append(without_attention(event.segment))
                 if self._has_attention:
-                    record["attention"] = attention_record(event.segment)
+                    record["attention"] = segment_attention(event.segment)
             await _send(self._socket, record)
 
 

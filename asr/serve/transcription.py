@@ -5,26 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from asr.inference.recognizer import Recognizer
 from asr.render.transcripts import render
-from asr.results import Segment, Transcript
+from asr.results import Segment, Transcript, without_attention
 from asr.serve.errors import APIError, as_api_error
 from asr.serve.forms import Form
 from asr.serve.service import Service
-from asr.serve.verbose import verbose
+from asr.serve.verbose import attention_record, subtitles_record, verbose
 
 FORMATS: Final = ("json", "text", "verbose_json", "srt", "vtt")
 GRANULARITIES: Final = ("segment", "word")
-INCLUDED: Final = ("attention", "logprobs")  # the second is accepted and gives nothing
+INCLUDED: Final = ("attention", "subtitles", "logprobs")  # the last is accepted and gives nothing
 LANGUAGES: Final = ("", "en", "english")
-
-_NOTHING: Final = np.zeros((0, 0), np.float32)
 
 
 @dataclass(frozen=True)
@@ -35,6 +32,7 @@ class Wanted:
     words: bool
     segments: bool
     attention: bool
+    subtitles: bool
     stream: bool
     recognizer: Recognizer
 
@@ -58,6 +56,7 @@ class Wanted:
             "word" in granularities,
             "segment" in granularities,
             "attention" in form.texts("include"),
+            "subtitles" in form.texts("include"),
             form.flag("stream"),
             _configured(service.recognizer, form.text("beam")),
         )
@@ -69,14 +68,18 @@ async def transcribe(service: Service, form: Form) -> Response:
     segments = service.segments(form.audio, wanted.recognizer)
     if wanted.stream:
         return StreamingResponse(_events(form, segments), media_type="text/event-stream")
-    kept = [each if wanted.attention else _light(each) async for each in segments]
+    kept = [each if wanted.attention else without_attention(each) async for each in segments]
     seconds = service.recognizer.loaded.seconds_per_annotation
     transcript = Transcript(form.filename, kept[-1].end, seconds, tuple(kept))
     match wanted.format:
         case "json":
             return JSONResponse({"text": transcript.written, "usage": _usage(transcript.duration)})
         case "verbose_json":
-            record = verbose(transcript, wanted.words, wanted.segments, wanted.attention)
+            record = verbose(transcript, wanted.words, wanted.segments)
+            if wanted.attention:
+                record |= attention_record(transcript)
+            if wanted.subtitles:
+                record |= subtitles_record(transcript)
             return JSONResponse({**record, "usage": _usage(transcript.duration)})
         case "vtt":
             return PlainTextResponse(render(transcript, "vtt"), media_type="text/vtt")
@@ -106,11 +109,6 @@ def _event(record: dict[str, Any]) -> str:
 
 def _usage(seconds: float) -> dict[str, Any]:
     return {"type": "duration", "seconds": math.ceil(seconds)}
-
-
-def _light(segment: Segment) -> Segment:
-    """Return a segment without its attention weights."""
-    return replace(segment, weights=_NOTHING, allowed=None, characters=())
 
 
 def _configured(recognizer: Recognizer, beam: str) -> Recognizer:

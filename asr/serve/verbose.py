@@ -5,11 +5,12 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+from asr.render.transcripts import render
 from asr.results import Segment, StopReason, Transcript, weights_record, word_record
 
 
-def verbose(transcript: Transcript, words: bool, segments: bool, attention: bool) -> dict[str, Any]:
-    """Return the answer. words, segments: whether it lists them. attention: adds the weights.
+def verbose(transcript: Transcript, words: bool, segments: bool) -> dict[str, Any]:
+    """Return the answer. words, segments: whether it lists them.
 
     Fields that the API has and this model does not (`seek`, `tokens`, `temperature`) are 0 or
     empty. `no_speech_prob` is 1 for silence, else the probability that a segment is not English
@@ -27,13 +28,18 @@ def verbose(transcript: Transcript, words: bool, segments: bool, attention: bool
         found["segments"] = [
             _segment(number, segment) for number, segment in enumerate(transcript.segments)
         ]
-    if attention:
-        found["seconds_per_annotation"] = transcript.seconds_per_annotation
-        found["attention"] = [attention_record(segment) for segment in transcript.segments]
     return found
 
 
-def attention_record(segment: Segment) -> dict[str, Any]:
+def attention_record(transcript: Transcript) -> dict[str, Any]:
+    """Return the attention weights of each segment, a row for each of its characters."""
+    return {
+        "seconds_per_annotation": transcript.seconds_per_annotation,
+        "attention": [segment_attention(segment) for segment in transcript.segments],
+    }
+
+
+def segment_attention(segment: Segment) -> dict[str, Any]:
     """Return the characters of a segment and the weights of each, over its annotations."""
     return {
         "start": round(segment.start, 3),
@@ -41,6 +47,11 @@ def attention_record(segment: Segment) -> dict[str, Any]:
         "characters": [each.text for each in segment.characters],
         "weights": weights_record(segment.weights),
     }
+
+
+def subtitles_record(transcript: Transcript) -> dict[str, str]:
+    """Return the transcript as subtitles in both formats."""
+    return {kind: render(transcript, kind) for kind in ("srt", "vtt")}
 
 
 def _segment(number: int, segment: Segment) -> dict[str, Any]:

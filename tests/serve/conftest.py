@@ -1,4 +1,4 @@
-"""A service in a thread of the tests, with a tiny model that decodes greedily."""
+"""A service in a thread of the tests, with a model that decodes greedily."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 import soundfile
 from running_service import FLAC, Running, wait_for
@@ -22,13 +23,13 @@ from asr.serve.settings import ServiceLimits
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a model."""
-    return write_tiny_model(tmp_path_factory.mktemp("serve") / "tiny")
+    """Return the folder of a small model with random weights."""
+    return write_tiny_model(tmp_path_factory.mktemp("serve") / "english")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def recognizer(tiny_folder: Path) -> Recognizer:
-    """Return its recogniser."""
+    """Return that model, greedy; a module may have its own."""
     return asr.load(tiny_folder).configured(beam=1)
 
 
@@ -45,20 +46,22 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start(recognizer: Recognizer):
     """Return what runs a service with some limits, as a context manager."""
 
     @contextmanager
     def run(key: str | None = None, **limits: float) -> Iterator[Running]:
-        service = Service("tiny", recognizer, ServiceLimits(**limits), key)
+        service = Service("english", recognizer, ServiceLimits(**limits), key)
         listening = listen("127.0.0.1", 0)
         its = server(service)
         thread = threading.Thread(target=its.run, args=([listening],))
         thread.start()
         wait_for(lambda: its.started)
         try:
-            yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", service, its)
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            with httpx.Client(base_url=url, timeout=60, verify=False) as client:
+                yield Running(url, service, its, client)
         finally:
             its.should_exit = True
             thread.join()

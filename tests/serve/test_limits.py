@@ -86,7 +86,7 @@ def test_wrong_values_are_refused_in_the_shape_of_openai(running, clips, fields,
 )
 def test_malformed_bodies_are_refused(running, headers, body, status):
     for path in (PATH, "/v1/translate"):
-        answer = httpx.post(running.url + path, headers=headers, content=body)
+        answer = running.client.post(path, headers=headers, content=body)
         assert (answer.status_code, "error" in answer.json()) == (status, True)
     assert running.metric("asr_requests_in_progress") == 0
 
@@ -114,7 +114,7 @@ def test_a_body_without_a_length_is_refused_when_it_grows_too_large(running):
 
     headers = {"content-type": "multipart/form-data; boundary=b"}
     try:
-        answer = httpx.post(running.url + PATH, headers=headers, content=chunks())
+        answer = running.client.post(PATH, headers=headers, content=chunks())
         assert answer.status_code == 413
     except (httpx.WriteError, httpx.ReadError):  # the connection was closed while sending
         pass
@@ -163,11 +163,11 @@ def test_a_key_is_needed_where_one_is_set(start, clips):
         for key, status in ((None, 401), ("wrong", 401), ("sécret", 401), ("secret", 200)):
             headers = {} if key is None else {"Authorization": f"Bearer {key}".encode()}
             files = {"file": clips[0]}
-            answer = httpx.post(running.url + PATH, headers=headers, files=files)
+            answer = running.client.post(PATH, headers=headers, files=files)
             assert answer.status_code == status
             for path in ("/v1/models", "/metrics"):
-                assert httpx.get(running.url + path, headers=headers).status_code == status
-        assert httpx.get(running.url + "/health").status_code == 200
+                assert running.client.get(path, headers=headers).status_code == status
+        assert running.client.get("/health").status_code == 200
 
 
 def test_a_failure_is_that_of_its_recording_alone(running, clips, monkeypatch, recognizer):
@@ -203,10 +203,10 @@ def test_a_client_that_leaves_is_not_worked_for(running, tmp_path, monkeypatch):
     speech = read(FLAC).samples
     content = wav(tmp_path, np.tile(np.pad(speech, (0, 16000)), 5))
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(
-            running.url + PATH,
+        running.client.post(
+            PATH,
             files={"file": content},
-            data={"model": "tiny"},
+            data={"model": "english"},
             timeout=httpx.Timeout(20, read=0.25),
         )
     wait_for(lambda: running.metric("asr_requests_in_progress") == 0)
@@ -238,7 +238,7 @@ def test_a_short_recording_does_not_wait_for_a_long_one(recognizer, tmp_path):
     assert ended == ["short", "long"]
 
 
-def test_64_clients_are_all_answered_and_memory_is_bounded(running, clips):
+def test_64_clients_are_all_answered(running, clips):
     with ThreadPoolExecutor(64) as pool:
         statuses = [*pool.map(lambda k: running.post(PATH, clips[k % 8]).status_code, range(128))]
     assert statuses == [200] * 128
@@ -249,7 +249,8 @@ def test_64_clients_are_all_answered_and_memory_is_bounded(running, clips):
 @pytest.fixture
 def process(tiny_folder):
     """Run `asr serve` in a process of its own; yield it and its address."""
-    command = [sys.executable, "-m", "asr", "serve", "-m", str(tiny_folder), "--port", "0"]
+    command = [sys.executable, "-m", "asr", "serve", "-m", tiny_folder, "--port", "0"]
+    command += ["--beam", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as one:
         line = one.stdout.readline()
         yield one, line.split()[-1]
@@ -259,14 +260,15 @@ def process(tiny_folder):
 def test_sigterm_ends_the_service_after_what_it_accepted(process, tmp_path):
     one, url = process
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
-    content = wav(tmp_path, np.tile(np.pad(read(FLAC).samples, (0, 16000)), 3))
+    content = wav(tmp_path, read(FLAC).samples)
     answers = []
+    client = httpx.Client(base_url=url, timeout=120, verify=False)
 
     def ask():
-        answers.append(httpx.post(url + PATH, files={"file": content}, timeout=60))
+        answers.append(client.post(PATH, files={"file": content}))
 
     def in_progress():
-        text = httpx.get(url + "/metrics").text
+        text = client.get("/metrics").text
         return float(re.search(r"^asr_requests_in_progress (\S+)", text, re.M)[1])
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -280,12 +282,13 @@ def test_sigterm_ends_the_service_after_what_it_accepted(process, tmp_path):
     assert [each.status_code for each in answers] == [200] * 8
     assert one.wait(20) == -signal.SIGTERM
     with pytest.raises(httpx.ConnectError):
-        httpx.get(url + "/health")
+        client.get("/health")
+    client.close()
 
 
-def test_an_address_in_use_is_one_line(running, tiny_folder):
+def test_an_address_in_use_is_one_line(running):
     done = subprocess.run(
-        [sys.executable, "-m", "asr", "serve", "-m", tiny_folder, "--port", str(running.port)],
+        [sys.executable, "-m", "asr", "serve", "--port", str(running.port)],
         capture_output=True,
         text=True,
         check=False,

@@ -47,7 +47,7 @@ def test_text_is_that_of_live_recognition(running, recognizer):
     with connect(url(running)) as socket:
         found, code = converse(socket, [start, *chunks, json.dumps({"type": "stop"})])
     ready, *between, done = found
-    assert (ready["type"], ready["model"], done["type"], code) == ("ready", "tiny", "done", 1000)
+    assert (ready["type"], ready["model"], done["type"], code) == ("ready", "english", "done", 1000)
     finals = [each for each in between if each["type"] == "final"]
     for each in finals:
         attention = each.pop("attention")

@@ -4,12 +4,18 @@ import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import openai
 import pytest
 from running_service import Running
 
+import asr
 from asr.render.transcripts import render
+
+
+@pytest.fixture(scope="module")
+def recognizer():
+    """Return the model of the package: random weights write no words."""
+    return asr.load().configured(beam=1)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +33,8 @@ def file_of(content: bytes) -> tuple[str, io.BytesIO]:
 
 
 def test_json_is_what_the_recogniser_writes(client, clips, expected):
-    found = client.audio.transcriptions.create(model="tiny", file=file_of(clips[0]))
-    assert found.text == expected[0].text and len(found.text) > 5
+    found = client.audio.transcriptions.create(model="english", file=file_of(clips[0]))
+    assert found.text == expected[0].written and len(found.text) > 5
     assert found.usage.seconds == 1
 
 
@@ -42,7 +48,7 @@ def test_texts_are_those_of_the_command_line(client, clips, expected, kind):
 
 def test_verbose_json_has_words_and_segments(client, clips, expected):
     found = client.audio.transcriptions.create(
-        model="tiny",
+        model="english",
         file=file_of(clips[2]),
         response_format="verbose_json",
         timestamp_granularities=["word", "segment"],
@@ -52,15 +58,15 @@ def test_verbose_json_has_words_and_segments(client, clips, expected):
     )
     transcript = expected[2]
     assert found.duration == pytest.approx(transcript.duration)
-    assert (found.text, found.language) == (transcript.text, "english")
+    assert (found.text, found.language) == (transcript.written, "english")
     assert [(word.word, word.start, word.end) for word in found.words] == [
-        (word.text, round(word.start, 3), round(word.end, 3)) for word in transcript.words
+        (word.text, round(word.start, 3), round(word.end, 3)) for word in transcript.written_words
     ]
     assert [word.confidence for word in found.words] == [
         round(word.confidence, 4) for word in transcript.words
     ]
     (segment,) = found.segments
-    assert (segment.id, segment.start, segment.text) == (0, 0.0, transcript.text)
+    assert (segment.id, segment.start, segment.text) == (0, 0.0, transcript.written)
     assert segment.avg_logprob < 0 and segment.compression_ratio > 0
 
 
@@ -77,39 +83,39 @@ def test_attention_is_given_when_asked_for(running, clips, expected):
     asked = {"response_format": "verbose_json", "include[]": ["attention"]}
     found = running.post("/v1/audio/transcriptions", clips[0], **asked).json()
     (segment,) = found["attention"]
-    assert "".join(segment["characters"]) == expected[0].text
+    assert "".join(segment["characters"]).split() == expected[0].text.split()
     assert [len(segment["weights"]), len(segment["weights"][0])] == list(expected[0].weights.shape)
 
 
 def test_the_stream_has_all_of_the_text(client, clips, expected):
     events = list(
-        client.audio.transcriptions.create(model="tiny", file=file_of(clips[3]), stream=True)
+        client.audio.transcriptions.create(model="english", file=file_of(clips[3]), stream=True)
     )
     *deltas, done = events
     assert {each.type for each in deltas} == {"transcript.text.delta"}
     assert done.type == "transcript.text.done"
-    assert "".join(each.delta for each in deltas) == done.text == expected[3].text
+    assert "".join(each.delta for each in deltas) == done.text == expected[3].written
 
 
 def test_an_error_in_a_stream_is_an_error_of_the_client(client, running):
     with pytest.raises(openai.APIError, match=r"^clip\.wav: "):
         list(
             client.audio.transcriptions.create(
-                model="tiny", file=file_of(b"RIFFxxxx" * 9), stream=True
+                model="english", file=file_of(b"RIFFxxxx" * 9), stream=True
             )
         )
 
 
 def test_requests_at_the_same_time_share_batches_and_keep_their_results(running, clips, expected):
     batches = running.metric("asr_batch_pieces_count")
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(12) as pool:
         answers = [
-            *pool.map(lambda k: running.post("/v1/audio/transcriptions", clips[k % 8]), range(32))
+            *pool.map(lambda k: running.post("/v1/audio/transcriptions", clips[k % 8]), range(12))
         ]
-    assert [each.status_code for each in answers] == [200] * 32
+    assert [each.status_code for each in answers] == [200] * 12
     texts = [each.json()["text"] for each in answers]
-    assert texts == [expected[k % 8].text for k in range(32)]
-    assert running.metric("asr_batch_pieces_count") - batches < 32
+    assert texts == [expected[k % 8].written for k in range(12)]
+    assert running.metric("asr_batch_pieces_count") - batches < 12
 
 
 def test_options_that_differ_are_not_mixed(running, clips, recognizer):
@@ -119,13 +125,13 @@ def test_options_that_differ_are_not_mixed(running, clips, recognizer):
             *pool.map(lambda f: running.post("/v1/audio/transcriptions", clips[0], **f), asked)
         ]
     texts = [each.json()["text"] for each in answers]
-    greedy, beam = (recognizer.transcribe(clips[0], beam=size).text for size in (1, 3))
+    greedy, beam = (recognizer.transcribe(clips[0], beam=size).written for size in (1, 3))
     assert texts == [greedy, beam, greedy, beam]
 
 
 def test_models_are_listed(client):
-    assert next(each.id for each in client.models.list()) == "tiny"
-    assert client.models.retrieve("tiny").id == "tiny"
+    assert next(each.id for each in client.models.list()) == "english"
+    assert client.models.retrieve("english").id == "english"
     with pytest.raises(openai.NotFoundError, match="'huge' is not served"):
         client.models.retrieve("huge")
 
@@ -157,7 +163,7 @@ def test_translation_has_links_and_weights(running, monkeypatch, tmp_path):
     tiny = Translator.load(write_tiny_translator(tmp_path / "tiny"))
     monkeypatch.setattr(Translator, "load", lambda to: tiny)
     body = {"text": ["go .", "i'm home !"], "to": "fr"}
-    answer = httpx.post(f"{running.url}/v1/translate", json=body)
+    answer = running.client.post("/v1/translate", json=body)
     first, second = answer.json()["translations"]
     assert first["text"] == tiny.translate("go .").text and second["source"] == "i'm home !"
     assert first["source_words"] == ["go", ".", "<eos>"] and 0 < first["confidence"] <= 1
@@ -168,7 +174,7 @@ def test_translation_has_links_and_weights(running, monkeypatch, tmp_path):
 
 
 def test_health_and_metrics(running):
-    assert httpx.get(f"{running.url}/health").json() == {"status": "ok", "model": "tiny"}
-    text = httpx.get(f"{running.url}/metrics").text
+    assert running.client.get("/health").json() == {"status": "ok", "model": "english"}
+    text = running.client.get("/metrics").text
     assert "asr_requests_total" in text and "# HELP" in text
-    assert json.loads(httpx.get(f"{running.url}/v1/models").text)["object"] == "list"
+    assert json.loads(running.client.get("/v1/models").text)["object"] == "list"
