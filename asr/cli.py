@@ -71,6 +71,7 @@ def _live(given: argparse.Namespace) -> int:
         kind=given.format,
         decoding=Decoding.given(given),
         plain=given.plain,
+        digits=given.digits,
         device=given.device,
         runtime=given.runtime,
     )

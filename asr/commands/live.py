@@ -28,6 +28,7 @@ def run(
     kind: str | None,
     decoding: Decoding,
     plain: bool = False,
+    digits: bool = False,
     device: str = "cpu",
     runtime: str = "auto",
 ) -> int:
@@ -50,7 +51,11 @@ def run(
     from asr.inference.recognizer import Recognizer
 
     recognizer = decoding.applied(Recognizer.load(model, device, runtime))
-    text = LiveText(recognizer.plain() if plain else recognizer, rate)
+    if plain:
+        recognizer = recognizer.plain()
+    if digits:
+        recognizer = recognizer.with_digits()
+    text = LiveText(recognizer, rate)
     show = _Lines(sys.stderr if sys.stderr.isatty() else None) if kind != "jsonl" else _show_record
     chunks = _from_microphone(rate) if microphone else _from_pipe(sys.stdin.buffer)
     try:

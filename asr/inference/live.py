@@ -16,7 +16,6 @@ import soxr
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE
-from asr.audio.speech import speech_mask
 from asr.errors import UserError
 from asr.inference.cutting import (
     FRAME,
@@ -24,13 +23,14 @@ from asr.inference.cutting import (
     Mask,
     Samples,
     cut_at_pause,
+    cut_piece,
     next_cut,
-    piece_of,
     speech_frames,
 )
 from asr.inference.decoding import decode
-from asr.inference.pieces import Piece, pad
+from asr.inference.pieces import pad, piece_of
 from asr.inference.recognizer import Recognizer
+from asr.inference.spelling import with_digits
 from asr.results import Segment, word_record
 from asr.search.greedy import greedy
 from asr.search.limits import step_limits
@@ -165,7 +165,7 @@ class LiveText:
     def _heard(self, samples: Samples) -> tuple[Mask, str]:
         """Return the frames with speech, and the text of a greedy search."""
         loaded = self._recognizer.loaded
-        piece = Piece(0.0, samples, speech_mask(samples))
+        piece = piece_of(samples)
         if piece.is_silent:
             return np.zeros(-(-len(samples) // _SIZE), bool), ""
         encoded = loaded.engine.encode(pad([piece]))
@@ -178,7 +178,7 @@ class LiveText:
     def _cut(self, cut: Cut) -> Iterator[Finalised]:
         """Decode the samples before a cut, and forget them."""
         samples = self._samples[: cut.end * _SIZE]
-        piece = piece_of(samples, self._start, cut.is_silent)
+        piece = cut_piece(samples, self._start, cut.is_silent)
         self._samples = self._samples[len(samples) :]
         self._start += len(samples)
         self._seen = max(0, self._seen - len(samples))
@@ -190,6 +190,7 @@ class LiveText:
     def _spelt(self, segment: Segment) -> Segment:
         """Add how the words are written, as a text of its own: what follows is not known."""
         punctuator = self._recognizer.loaded.punctuator
-        if punctuator is None:
-            return segment
-        return replace(segment, spellings=tuple(punctuator([w.text for w in segment.words])))
+        if punctuator is not None:
+            words = [word.text for word in segment.words]
+            segment = replace(segment, spellings=tuple(punctuator(words)))
+        return next(with_digits([segment])) if self._recognizer.digits else segment

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from asr.audio.read import stated_seconds
 from asr.inference.decoding import decode
 from asr.inference.pieces import Piece
 from asr.inference.recognizer import Recognizer
-from asr.inference.spelling import SpeltText
+from asr.inference.spelling import PunctuatedSegments, with_digits
 from asr.results import Segment
 from asr.serve.errors import APIError, unavailable
 
@@ -51,7 +51,8 @@ class Job:
         self._deliver = deliver
         self._pieces: Iterator[Piece] | None = None
         self._next: Piece | None = None
-        self._text = SpeltText(recognizer.loaded.punctuator)
+        punctuator = recognizer.loaded.punctuator
+        self._text = None if punctuator is None else PunctuatedSegments(punctuator)
         self._error: Exception | None = None
         self._cancelled = threading.Event()
 
@@ -79,8 +80,7 @@ class Job:
     def add(self, segment: Segment) -> None:
         """Deliver a segment as soon as it can be spelt."""
         if self._error is None:
-            for each in self._text.add(segment):
-                self._deliver(each)
+            self._write([segment] if self._text is None else self._text.add(segment))
 
     def fail(self, error: Exception) -> None:
         """Give no more pieces."""
@@ -89,11 +89,14 @@ class Job:
 
     def finish(self) -> None:
         """Deliver what still waits, and the end."""
-        if self._error is None:
-            for each in self._text.finish():
-                self._deliver(each)
+        if self._error is None and self._text is not None:
+            self._write(self._text.finish())
         self._pieces = None  # closes the file
         self._deliver(Ended(self._error))
+
+    def _write(self, segments: Iterable[Segment]) -> None:
+        for each in with_digits(segments) if self.recognizer.digits else segments:
+            self._deliver(each)
 
     def _read(self) -> Piece | None:
         if self._pieces is None:

@@ -58,7 +58,7 @@ class Wanted:
             "attention" in form.texts("include"),
             "subtitles" in form.texts("include"),
             form.flag("stream"),
-            _configured(service.recognizer, form.text("beam")),
+            _configured(service.recognizer, form),
         )
 
 
@@ -111,12 +111,14 @@ def _usage(seconds: float) -> dict[str, Any]:
     return {"type": "duration", "seconds": math.ceil(seconds)}
 
 
-def _configured(recognizer: Recognizer, beam: str) -> Recognizer:
-    if not beam:
-        return recognizer
-    if not beam.isdecimal():
+def _configured(recognizer: Recognizer, form: Form) -> Recognizer:
+    """Return the recogniser with the options that the API does not have: `beam`, `digits`."""
+    beam = form.text("beam")
+    if beam and not beam.isdecimal():
         raise APIError(400, f"beam: got {beam!r}, wanted a whole number", "bad_value", "beam")
-    return recognizer.configured(beam=int(beam))
+    if form.flag("digits"):
+        recognizer = recognizer.with_digits()
+    return recognizer.configured(beam=int(beam)) if beam else recognizer
 
 
 def _require(name: str, value: str, known: tuple[str, ...]) -> str:
