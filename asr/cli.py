@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from asr.commands.arguments import command_line
 from asr.commands.options import Decoding
-from asr.errors import exit_status
+from asr.commands.serve_arguments import service_limits
+from asr.errors import UserError, exit_status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +41,10 @@ def _use_one_thread() -> None:
 
 
 def _transcribe(given: argparse.Namespace) -> int:
+    if given.live or given.microphone:
+        return _live(given)
+    if not given.paths:
+        raise UserError("no recording; wanted files, folders or - (see asr transcribe --help)")
     _use_one_thread()
     from asr.commands.transcribe import run
 
@@ -54,6 +59,26 @@ def _transcribe(given: argparse.Namespace) -> int:
         plain=given.plain,
         digits=given.digits,
         n_best=given.n_best,
+        device=given.device,
+        runtime=given.runtime,
+    )
+
+
+def _live(given: argparse.Namespace) -> int:
+    if given.output is not None:
+        raise UserError("live text goes to stdout; redirect it in place of --output")
+    _use_one_thread()
+    from asr.commands.live import run
+
+    return run(
+        paths=given.paths,
+        microphone=given.microphone,
+        rate=given.rate,
+        model=given.model,
+        kind=given.format,
+        decoding=Decoding.given(given),
+        plain=given.plain,
+        digits=given.digits,
         device=given.device,
         runtime=given.runtime,
     )
@@ -226,6 +251,23 @@ def _translate(given: argparse.Namespace) -> int:
     )
 
 
+def _serve(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from asr.commands.serve import run
+
+    return run(
+        model=given.model,
+        host=given.host,
+        port=given.port,
+        api_key=given.api_key,
+        limits=service_limits(given),
+        decoding=Decoding.given(given),
+        batch_seconds=given.batch_seconds,
+        device=given.device,
+        runtime=given.runtime,
+    )
+
+
 _COMMANDS = {
     "transcribe": _transcribe,
     "align": _align,
@@ -246,4 +288,5 @@ _COMMANDS = {
     "translate": _translate,
     "check": _check,
     "export": _export,
+    "serve": _serve,
 }

@@ -9,8 +9,12 @@ from collections.abc import Callable
 FAILED = 2
 INTERRUPTED = 130  # the shell's status for SIGINT
 PIPE_CLOSED = 141  # the shell's status for SIGPIPE
-EXTRAS = {  # a package that transcribing does without → the extra that installs it
+EXTRAS = {  # a package that transcribing a file does without → the extra that installs it
     **dict.fromkeys(("torch", "scipy", "matplotlib"), "train"),
+    **dict.fromkeys(
+        ("starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client"), "serve"
+    ),
+    "sounddevice": "microphone",
     "onnxruntime": "onnx",
     "onnx": "export",
 }
@@ -23,7 +27,7 @@ class UserError(ValueError):
 def exit_status(command: Callable[[], int | None]) -> int:
     """Run a command and return its exit status; None counts as 0.
 
-    User errors, files that cannot be read or written, a lack of memory, and packages of the extra
+    User errors, files that cannot be read or written, a lack of memory, and packages of an extra
     that are not installed, are reported in one line on stderr.
     """
     try:

@@ -116,4 +116,5 @@ def _read_word_record(word: ReadWord) -> dict[str, Any]:
         "start": None if word.start is None else round(word.start, 3),
         "end": None if word.end is None else round(word.end, 3),
         "confidence": None if word.confidence is None else round(word.confidence, 4),
+        "line": word.line,
     }

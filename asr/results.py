@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -250,7 +250,7 @@ class Transcript:
             "stop_reason": self.stop_reason,
             "english": _rounded(self.english),
             "segments": [_segment_record(segment) for segment in self.segments],
-            "words": [_word_record(word) for word in self.words],
+            "words": [word_record(word) for word in self.words],
         }
         if self.is_written:
             record["written"] = self.written
@@ -260,6 +260,26 @@ class Transcript:
             for part, spelling in zip(record["words"], spellings, strict=True):
                 part["written"] = spelling
         return record
+
+    def record_with_weights(self) -> dict[str, Any]:
+        """Return `record` with characters, and the attention weights of each segment."""
+        return {
+            **self.record(),
+            "characters": [
+                {"character": each.text, "start": round(each.start, 3), "end": round(each.end, 3)}
+                for each in self.characters
+            ],
+            "seconds_per_annotation": self.seconds_per_annotation,
+            "segments": [
+                {
+                    "start": round(segment.start, 3),
+                    "end": round(segment.end, 3),
+                    "stop_reason": segment.stop_reason,
+                    "weights": weights_record(segment.weights),
+                }
+                for segment in self.segments
+            ],
+        }
 
 
 class WordWeights(NamedTuple):
@@ -325,13 +345,24 @@ def _segment_record(segment: Segment) -> dict[str, Any]:
     return record
 
 
-def _word_record(word: Word) -> dict[str, Any]:
+def word_record(word: Word) -> dict[str, Any]:
+    """Return the JSON record of a word."""
     return {
         "word": word.text,
         "start": round(word.start, 3),
         "end": round(word.end, 3),
         "confidence": _rounded(word.confidence),
     }
+
+
+def without_attention(segment: Segment) -> Segment:
+    """Return a segment without weights and characters: they are most of its memory."""
+    return replace(segment, weights=np.zeros((0, 0), np.float32), allowed=None, characters=())
+
+
+def weights_record(weights: NDArray[np.float32]) -> list[list[float]]:
+    """Return attention weights as lists for JSON."""
+    return [[round(each, 4) for each in row] for row in weights.tolist()]
 
 
 def _rounded(probability: float | None) -> float | None:

@@ -17,9 +17,9 @@ from tiny_model import write_tiny_model
 import asr
 from asr import cli
 from asr.audio.read import read
-from asr.commands import output
 from asr.corpora import read_manifest
 from asr.render.subtitles import parse_srt, parse_vtt
+from asr.render.transcripts import render
 
 ROOT = Path(__file__).parents[1]
 SPEECH = ROOT / "data" / "speech"
@@ -149,7 +149,7 @@ def test_one_recording_is_written_as_it_comes(
     monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
     done = run("transcribe", long_clip, "-f", kind, "-m", model, "--beam", 1)
     assert done.status == 0 and len(written) > 2
-    whole = output.render(asr.load(model).transcribe(str(long_clip), beam=1), kind)
+    whole = render(asr.load(model).transcribe(str(long_clip), beam=1), kind)
     assert done.out == whole
 
 

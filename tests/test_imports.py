@@ -53,6 +53,12 @@ ALLOWED = {
     | TEXT
     | BASE
     | {"asr.alignment", "asr.corpora", "asr.render", "asr.runtime", "asr.scoring.sequences"},
+    "asr.serve": MODELS
+    | SEARCH
+    | SOUND
+    | TEXT
+    | BASE
+    | {"asr.alignment", "asr.inference", "asr.render", "asr.runtime"},
     "asr.commands": {"asr"},
     "asr.cli": {"asr.commands", *BASE},
     "asr.__main__": {"asr.cli"},

@@ -127,7 +127,15 @@ def test_files_and_json(run, page: Path, tmp_path: Path, altered: Reading) -> No
     record = json.loads(done.out)
     assert record == json.loads(outputs[0].read_text())
     assert record == {**altered.record(), "path": str(FLAC)}
-    assert set(record["words"][0]) == {"word", "status", "heard", "start", "end", "confidence"}
+    assert set(record["words"][0]) == {
+        "word",
+        "status",
+        "heard",
+        "start",
+        "end",
+        "confidence",
+        "line",
+    }
     assert "data:audio/flac;base64," in outputs[1].read_text()
     assert "room [moon]" in outputs[2].read_text()
 

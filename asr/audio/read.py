@@ -104,6 +104,15 @@ def read_blocks(
     )
 
 
+def stated_seconds(path: Path) -> float:
+    """Return the duration in seconds from the header; 0 if the header does not state it."""
+    try:
+        header = soundfile.info(str(path))
+    except (soundfile.SoundFileError, TypeError):
+        return 0.0
+    return float(header.duration) if header.frames < 2**62 else 0.0
+
+
 def _read_path(path: str, longest: float) -> Iterator[Samples]:
     if not path:
         raise UserError("empty file name: wanted the path of a recording")

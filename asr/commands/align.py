@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from asr.commands.options import Decoding
-from asr.commands.output import FORMATS, format_of, render, replacing
+from asr.commands.output import FORMATS, format_of, replacing
 from asr.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def run(
             if kind in PICTURES:
                 _draw(source, transcript, part)
             elif kind == "json":
-                part.write_text(json.dumps(_record(transcript)) + "\n", "utf-8")
+                part.write_text(json.dumps(transcript.record_with_weights()) + "\n", "utf-8")
             else:
+                from asr.render.transcripts import render
+
                 part.write_text(render(transcript, kind), "utf-8")
     if not outputs:
         sys.stdout.write(_table(transcript))
@@ -77,27 +79,6 @@ def _draw(source: str | bytes, transcript: Transcript, path: Path) -> None:
         transcript.text,
         transcript.allowed,
     )
-
-
-def _record(transcript: Transcript) -> dict[str, object]:
-    """Return the transcript with characters, and weights by segment, as objects for JSON."""
-    return {
-        **transcript.record(),
-        "characters": [
-            {"character": each.text, "start": round(each.start, 3), "end": round(each.end, 3)}
-            for each in transcript.characters
-        ],
-        "seconds_per_annotation": transcript.seconds_per_annotation,
-        "segments": [
-            {
-                "start": round(segment.start, 3),
-                "end": round(segment.end, 3),
-                "stop_reason": segment.stop_reason,
-                "weights": [[round(each, 4) for each in row] for row in segment.weights.tolist()],
-            }
-            for segment in transcript.segments
-        ],
-    }
 
 
 def _table(transcript: Transcript) -> str:

@@ -18,6 +18,7 @@ from asr.commands.options import (
     add_command,
     add_decoding,
     add_device,
+    add_live,
     add_model,
     add_option,
     add_runtime,
@@ -26,6 +27,7 @@ from asr.commands.output import FORMATS
 from asr.commands.prepare_arguments import add_prepare
 from asr.commands.read import FILES as READING_FILES
 from asr.commands.read import FORMATS as READINGS
+from asr.commands.serve_arguments import add_serve
 from asr.commands.translate import FILES as TRANSLATION_FILES
 from asr.commands.translate import FORMATS as TRANSLATIONS
 from asr.inference.options import DecodingOptions, TranslationOptions
@@ -60,6 +62,7 @@ def command_line() -> argparse.ArgumentParser:
     _add_translate(commands)
     _add_check(commands)
     _add_export(commands)
+    add_serve(commands)
     return whole
 
 
@@ -77,9 +80,10 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
   asr transcribe lecture.mp3 -o lecture.srt -o lecture.json
   asr transcribe recordings/ -f srt -o subtitles/
   asr transcribe talk.flac --hotwords "Bahdanau, Dzmitry"
-  arecord -d 5 -f S16_LE -r 16000 | asr transcribe -""",
+  arecord -d 5 -f S16_LE -r 16000 | asr transcribe -
+  arecord -t raw -f S16_LE -r 16000 | asr transcribe --live -""",
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="File, folder, or - for stdin.")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="File, folder, or - for stdin.")
     add_model(parser)
     add_device(parser)
     add_runtime(parser)
@@ -113,6 +117,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         action="store_true",
         help='Write numbers of 10 and above in digits: "23", "1984", "21st", "20%%".',
     )
+    add_live(parser)
     add_decoding(parser)
     add_option(parser, DecodingOptions, "n_best", "N")
     add_option(parser, DecodingOptions, "batch_seconds", "S")

@@ -119,6 +119,28 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     add_option(parser, DecodingOptions, "hotword_weight", "W")
 
 
+def add_live(parser: argparse.ArgumentParser) -> None:
+    """Add the options of live recognition."""
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="Read raw samples (16 bits, little-endian, one channel) from - and write text as soon "
+        "as it is final.",
+    )
+    parser.add_argument(
+        "--microphone",
+        action="store_true",
+        help="The same from the microphone, until Ctrl-C; needs the extra `microphone`.",
+    )
+    parser.add_argument(
+        "--rate",
+        type=count,
+        default=16_000,
+        metavar="HZ",
+        help="Sample rate of live audio (default: %(default)s).",
+    )
+
+
 def add_option(
     parser: argparse.ArgumentParser, kind: type[Settings], name: str, metavar: str
 ) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 import numpy as np
 
 from asr.audio.find import find_audio
+from asr.audio.read import stated_seconds
 from asr.commands.options import Decoding
-from asr.commands.output import parts
 from asr.commands.resuming import opened_journal
 from asr.commands.writers import (
     STDIN,
@@ -27,6 +27,7 @@ from asr.commands.writers import (
     targets,
 )
 from asr.errors import UserError, complain, warn
+from asr.render.transcripts import parts
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -123,7 +124,7 @@ def _progress(paths: Sequence[Path]) -> tqdm[NoReturn]:
     from tqdm import tqdm
 
     is_shown = sys.stderr.isatty()
-    total = sum(map(_seconds, paths)) if is_shown else None
+    total = sum(map(stated_seconds, paths)) if is_shown else None
     return tqdm(total=total, unit="s", unit_scale=True, disable=not is_shown)
 
 
@@ -220,14 +221,3 @@ def _write(transcripts: Iterable[Transcript], writers: Sequence[Writer]) -> int:
     for writer in writers:
         writer.close()
     return count
-
-
-def _seconds(path: Path) -> float:
-    """Return the duration in seconds from the header; 0 if the header does not state it."""
-    import soundfile
-
-    try:
-        header = soundfile.info(str(path))
-    except (soundfile.SoundFileError, TypeError):
-        return 0.0
-    return float(header.duration) if header.frames < 2**62 else 0.0

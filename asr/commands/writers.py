@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO
 from asr.commands.output import (
     FORMATS,
     OF_ONE_RECORDING,
-    STREAMED,
     WITH_ALTERNATIVES,
     format_of,
-    render,
     replacing,
 )
 from asr.errors import UserError
+from asr.render.transcripts import STREAMED, render
 
 if TYPE_CHECKING:
     from asr.results import Transcript

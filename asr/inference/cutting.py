@@ -17,6 +17,7 @@ from asr.audio.read import SAMPLE_RATE
 from asr.audio.speech import above_background
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece, pad, piece_of
+from asr.runtime.engine import EncodedAudio
 from asr.text.vocabulary import BLANK
 
 FRAME: Final = 0.04  # seconds for which it is decided whether there is speech
@@ -51,13 +52,20 @@ def detector(loaded: LoadedModel) -> Detector:
         piece = piece_of(samples)
         if piece.is_silent:  # need not be encoded
             return np.zeros(-(-len(samples) // _SIZE), bool)
-        encoded = loaded.engine.encode(pad([piece]))
-        assert encoded.ctc is not None
-        symbols = 1 - np.exp(encoded.ctc[0, : int(encoded.ctc_lengths[0]), BLANK])
-        seconds = loaded.seconds_per_annotation * encoded.lengths[0] / encoded.ctc_lengths[0]
-        return _resampled(symbols > SPEECH, float(seconds), len(samples))
+        return speech_frames(loaded, loaded.engine.encode(pad([piece])), len(samples))
 
     return detect
+
+
+def speech_frames(loaded: LoadedModel, encoded: EncodedAudio, samples: int) -> Mask:
+    """Return the frames with speech (⌈samples / 640⌉,) of the first recording of a batch.
+
+    encoded: by a model with a CTC head.
+    """
+    assert encoded.ctc is not None
+    symbols = 1 - np.exp(encoded.ctc[0, : int(encoded.ctc_lengths[0]), BLANK])
+    seconds = loaded.seconds_per_annotation * encoded.lengths[0] / encoded.ctc_lengths[0]
+    return _resampled(symbols > SPEECH, float(seconds), samples)
 
 
 def pieces(blocks: Iterable[Samples], detect: Detector, longest: float) -> Iterator[Piece]:
@@ -77,13 +85,13 @@ def pieces(blocks: Iterable[Samples], detect: Detector, longest: float) -> Itera
         samples, mask = np.concatenate([samples, window]), np.concatenate([mask, found])
         while len(mask) > limit + round(GAP / FRAME):
             cut = next_cut(mask, limit, is_last=False)
-            yield _piece(samples[: cut.end * _SIZE], start, cut.is_silent)
+            yield cut_piece(samples[: cut.end * _SIZE], start, cut.is_silent)
             samples, mask = samples[cut.end * _SIZE :], mask[cut.end :]
             start += cut.end * _SIZE
     while len(mask):
         cut = next_cut(mask, limit, is_last=True)
         end = len(samples) if cut.end == len(mask) else cut.end * _SIZE
-        yield _piece(samples[:end], start, cut.is_silent)
+        yield cut_piece(samples[:end], start, cut.is_silent)
         samples, mask, start = samples[end:], mask[cut.end :], start + end
 
 
@@ -93,30 +101,43 @@ def next_cut(mask: Mask, limit: int, is_last: bool) -> Cut:
     mask: (F,) frames with speech, more than `limit` and a gap unless `is_last`, the rest of the
         recording. limit: largest number of frames of the piece.
     """
+    cut = cut_at_pause(mask, limit)
+    if cut is not None:
+        return cut
+    if is_last and len(mask) <= limit:
+        return Cut(len(mask), False)
+    # Without a pause: the longest time between two symbols, most likely of different words.
+    inside = [
+        (end - start, (start + end) // 2)
+        for start, end in _runs(~mask)
+        if mask[:start].any() and limit // 4 <= (start + end) // 2 <= limit
+    ]
+    return Cut(max(inside)[1] if inside else limit, False)
+
+
+def cut_at_pause(mask: Mask, limit: int) -> Cut | None:
+    """Return where the piece that begins at frame 0 ends if a pause or a gap ends it.
+
+    mask, limit: as in `next_cut`, but the mask may be of any length.
+    """
     margin, gap = round(MARGIN / FRAME), round(GAP / FRAME)
     speech = np.flatnonzero(mask)
     first = int(speech[0]) if len(speech) else len(mask)
     if first >= gap or first == len(mask):
         end = first if first == len(mask) else first - margin
         return Cut(min(end, limit), True)
-    pauses = [(start, end) for start, end in _runs(~mask) if start > first]
-    for start, end in pauses:
+    for start, end in _runs(~mask):
+        if start <= first:
+            continue
         least = gap if start - first < SHORT / FRAME else PAUSE / FRAME
         cut = start + min(margin, (end - start) // 2)
         if end - start >= least and cut <= limit:
             return Cut(cut, False)
-    if is_last and len(mask) <= limit:
-        return Cut(len(mask), False)
-    # Without a pause: the longest time between two symbols, most likely of different words.
-    inside = [
-        (end - start, (start + end) // 2)
-        for start, end in pauses
-        if limit // 4 <= (start + end) // 2 <= limit
-    ]
-    return Cut(max(inside)[1] if inside else limit, False)
+    return None
 
 
-def _piece(samples: Samples, start: int, is_silent: bool) -> Piece:
+def cut_piece(samples: Samples, start: int, is_silent: bool) -> Piece:
+    """Return a piece that begins at sample `start` of its recording; silent: with an empty mask."""
     piece = piece_of(samples.copy(), start / SAMPLE_RATE)
     return piece._replace(speech=piece.speech & (not is_silent))
 

@@ -16,10 +16,10 @@ from asr.inference.decoding import force
 from asr.inference.journal import Journal
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
-from asr.inference.pieces import whole
+from asr.inference.pieces import Piece, whole
 from asr.inference.sources import Failure, Finished, Progress, Source, name_of, path_of, read_whole
 from asr.inference.spelling import punctuated, with_digits
-from asr.inference.stream import segments_of_each
+from asr.inference.stream import pieces_of, segments_of_each
 from asr.model_folder import PRETRAINED
 from asr.reading import Reading
 from asr.results import Segment, Transcript
@@ -224,6 +224,14 @@ class Recognizer:
         if self.loaded.punctuator is not None:
             results = punctuated(results, self.loaded.punctuator)
         return with_digits(results) if self.digits else results
+
+    def pieces(self, source: Source, *, rate: int | None = None) -> Iterator[Piece]:
+        """Yield the pieces of a recording for `decode`, as they are read.
+
+        Raises:
+            UserError: the recording cannot be read or is too short.
+        """
+        return pieces_of(self.loaded, self.decoding, source, rate)
 
     def align(
         self, source: Source, text: str | None = None, *, rate: int | None = None

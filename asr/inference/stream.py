@@ -46,15 +46,26 @@ def segments_of_each(
     yield from _decoded(loaded, options, window, on_progress, None)  # the results follow at once
 
 
+def pieces_of(
+    loaded: LoadedModel, options: DecodingOptions, source: Source, rate: int | None
+) -> Iterator[Piece]:
+    """Yield the pieces of a recording, as they are read.
+
+    Raises:
+        UserError: the recording cannot be read or is too short.
+    """
+    blocks = blocks_of(source, rate, 3600 * options.longest)
+    for piece in pieces(blocks, detector(loaded), options.segment_seconds):
+        require_length(piece.start + piece.duration, source)
+        yield piece
+
+
 def _pieces(
     loaded: LoadedModel, options: DecodingOptions, source: Source, rate: int | None
 ) -> Iterator[Piece | Finished | Failure]:
     """Yield the pieces of a recording, then that it is finished, or why it failed."""
     try:
-        blocks = blocks_of(source, rate, 3600 * options.longest)
-        for piece in pieces(blocks, detector(loaded), options.segment_seconds):
-            require_length(piece.start + piece.duration, source)
-            yield piece
+        yield from pieces_of(loaded, options, source, rate)
     except UserError as error:
         yield Failure(path_of(source), error)
     else:

@@ -8,10 +8,10 @@ import pytest
 from tiny_model import write_tiny_model
 
 from asr.audio.read import read
-from asr.commands.output import parts
 from asr.inference import decoding
 from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
 from asr.inference.recognizer import Recognizer
+from asr.render.transcripts import parts
 from asr.results import Segment, StopReason, Transcript, Word
 from asr.search.ctc_path import ctc_greedy
 from asr.search.hypothesis import Hypothesis

@@ -1,0 +1,1 @@
+"""The HTTP service: recognition, reading tutor and translation behind one address."""

@@ -1,0 +1,106 @@
+// A translation, with the attention between its words on both sides.
+import { call, statusOf } from "./app.js";
+import { fill, moveByArrows } from "./words.js";
+
+const STRONG = 0.6; // weight from which the number in a cell is written in the other colour
+
+export function setUpTranslation(panel) {
+  const show = statusOf(panel);
+  panel.querySelector("form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const text = panel.querySelector("textarea").value.trim();
+    const to = panel.querySelector("select").value;
+    if (!text) {
+      show("Write a text first.", true);
+      return;
+    }
+    show("Translating …");
+    try {
+      const { translations } = await call("v1/translate", { text, to });
+      present(panel, translations[0], to);
+      show("");
+    } catch (error) {
+      show(error.message, true);
+    }
+  });
+}
+
+function present(panel, found, language) {
+  panel.querySelector(".result").hidden = false;
+  const source = found.source_words.slice(0, -1).map(elementOf);
+  const target = found.target_words.slice(0, -1).map(elementOf);
+  const places = [panel.querySelector("#source-words"), panel.querySelector("#target-words")];
+  places[1].lang = language;
+  fill(places[0], source);
+  fill(places[1], target);
+  link(source, target, (at, other) => found.weights[other][at]);
+  link(target, source, (at, other) => found.weights[at][other]);
+  const percent = Math.round(100 * found.confidence);
+  panel.querySelector("#confidence").textContent = `Mean probability of a token: ${percent} %.`;
+  panel.querySelector(".matrix").replaceChildren(table(found));
+}
+
+function elementOf(text) {
+  const word = document.createElement("button");
+  word.type = "button";
+  word.className = "word";
+  word.textContent = text;
+  return word;
+}
+
+/** Shade the words of the other side by their weight while a word is pointed at or focused. */
+function link(words, others, weight) {
+  function select(at) {
+    words.forEach((word, each) => word.classList.toggle("chosen", each === at));
+    for (const word of words) word.style.removeProperty("--share");
+    others.forEach((word, other) => {
+      word.classList.remove("chosen");
+      const share = at === null ? 0 : Math.round(100 * weight(at, other));
+      word.style.setProperty("--share", `${share}%`);
+      if (at !== null && share >= 10) word.title = `${share} %`;
+      else word.removeAttribute("title");
+    });
+    if (at !== null) words[at].ariaLabel = described(words[at], others, (other) => weight(at, other));
+  }
+  moveByArrows(words);
+  words.forEach((word, at) => {
+    word.addEventListener("mouseenter", () => select(at));
+    word.addEventListener("focus", () => select(at));
+    word.addEventListener("mouseleave", () => select(null));
+    word.addEventListener("blur", () => select(null));
+  });
+}
+
+function described(word, others, weight) {
+  const linked = others
+    .map((other, at) => [weight(at), other.textContent])
+    .filter(([share]) => share >= 0.1)
+    .sort(([one], [other]) => other - one)
+    .map(([share, text]) => `${text} ${Math.round(100 * share)} %`);
+  return `${word.textContent}: ${linked.join(", ") || "no word above 10 %"}`;
+}
+
+function table(found) {
+  const result = document.createElement("table");
+  const head = result.createTHead().insertRow();
+  head.append(document.createElement("td"), ...found.source_words.map((word) => heading(word, "col")));
+  const body = result.createTBody();
+  found.target_words.forEach((word, row) => {
+    const line = body.insertRow();
+    line.append(heading(word, "row"));
+    for (const weight of found.weights[row]) {
+      const cell = line.insertCell();
+      cell.textContent = weight >= 0.005 ? weight.toFixed(2).replace("0.", ".") : "";
+      cell.style.setProperty("--share", `${Math.round(100 * weight)}%`);
+      cell.classList.toggle("strong", weight >= STRONG);
+    }
+  });
+  return result;
+}
+
+function heading(text, scope) {
+  const cell = document.createElement("th");
+  cell.scope = scope;
+  cell.textContent = text;
+  return cell;
+}
