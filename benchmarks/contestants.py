@@ -63,7 +63,7 @@ def _ours(job: Job, precision: str) -> Translator:
     from asr.search import BeamSettings, RepeatGuard, beam_search, greedy
     from asr.text.vocabulary import EOS
     from asr.training.config import load_config
-    from asr.training.loop import make_optimizer
+    from asr.training.optimizer import make_optimizer
     from asr.training.state import RunningAverage
     from asr.training.tasks.translation import TranslationTask
     from asr.training.tasks.translation_data import TextBatch

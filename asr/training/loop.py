@@ -22,6 +22,7 @@ from asr.training.config import TrainingSettings
 from asr.training.fingerprint import Fingerprint
 from asr.training.journal import Journal, log_line
 from asr.training.loading import prefetch
+from asr.training.optimizer import freeze, make_optimizer, rate_at
 from asr.training.state import (
     Checkpoint,
     Progress,
@@ -84,15 +85,6 @@ class Task(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write a model folder."""
-
-
-def rate_at(step: int, settings: TrainingSettings) -> float:
-    """Return the learning rate of a step: linear warm-up, plateau, linear decay to 0."""
-    if step < settings.warmup_steps:
-        return settings.rate * (step + 1) / settings.warmup_steps
-    decay_steps = max(1, round(settings.steps * settings.decay_share))
-    left = (settings.steps - step) / decay_steps
-    return settings.rate * min(1.0, max(0.0, left))
 
 
 def train(
@@ -158,36 +150,6 @@ def _train(
         bar.close()
         journal.close()
     return run.progress if trainer.finished else None
-
-
-def freeze(model: nn.Module, parts: Sequence[str]) -> None:
-    """Keep the weights of parts of a model as they are.
-
-    Raises:
-        UserError: the model has no such part, or nothing is left to train.
-    """
-    for part in parts:
-        try:
-            model.get_submodule(part).requires_grad_(False)
-        except AttributeError:
-            names = ", ".join(name for name, _ in model.named_children())
-            raise UserError(
-                f"training.frozen: the model has no part {part!r}; it has {names}, and their parts"
-            ) from None
-    if not any(each.requires_grad for each in model.parameters()):
-        raise UserError(f"training.frozen = {list(parts)} leaves nothing to train")
-
-
-def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
-    """Make AdamW with weight decay on matrices only, not on biases, norms and other vectors."""
-    trained = [each for each in model.parameters() if each.requires_grad]
-    matrices = [each for each in trained if each.dim() > 1]
-    vectors = [each for each in trained if each.dim() <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98), fused=True)
 
 
 class _Trainer:

@@ -14,7 +14,7 @@ from tones import write_tones
 from asr.cli import main
 from asr.corpora.manifest import read_manifest
 from asr.errors import INTERRUPTED, UserError
-from asr.training import loop
+from asr.training import loop, optimizer
 from asr.training.config import TrainingSettings, load_config
 from asr.training.finetune import LEAST, plan, write_config
 from asr.training.fingerprint import fingerprint
@@ -117,9 +117,9 @@ def test_mistakes_are_one_line(tones: Path, model: Path, tmp_path: Path, capsys)
         (line,) = [each for each in capsys.readouterr().err.splitlines() if "error" in each]
         assert message in line
     with pytest.raises(UserError, match="has no part 'ears'"):
-        loop.freeze(torch.nn.Linear(2, 2), ["ears"])
+        optimizer.freeze(torch.nn.Linear(2, 2), ["ears"])
     with pytest.raises(UserError, match="leaves nothing to train"):
-        loop.freeze(torch.nn.Sequential(torch.nn.Linear(2, 2)), ["0"])
+        optimizer.freeze(torch.nn.Sequential(torch.nn.Linear(2, 2)), ["0"])
 
 
 def test_earlier_runs_resume_without_the_key(tones: Path, model: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from asr.checksums import renew_checksum
 from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
 from asr.tables import to_table
-from asr.training import loop
+from asr.training import loop, optimizer
 from asr.training.config import TrainingSettings, config_from_table, load_config
 from asr.training.run import run
 from asr.training.tasks.speech import SpeechTask
@@ -195,7 +195,7 @@ def test_a_missing_manifest_says_what_data_means(tmp_path):
 
 def test_the_learning_rate_rises_stays_and_falls():
     settings = TrainingSettings(steps=100, rate=2.0, warmup_steps=10, decay_share=0.5)
-    rates = [loop.rate_at(step, settings) for step in range(101)]
+    rates = [optimizer.rate_at(step, settings) for step in range(101)]
     assert rates[0] == pytest.approx(0.2) and rates[9] == rates[50] == 2.0
     assert rates[75] == pytest.approx(1.0) and rates[100] == 0
 
