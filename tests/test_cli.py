@@ -146,7 +146,7 @@ def test_one_recording_is_written_as_it_comes(
 ) -> None:
     written: list[int] = []
     monkeypatch.setattr(sys.stdout, "flush", lambda: written.append(1))
-    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda *_: False)
     done = run("transcribe", long_clip, "-f", kind, "-m", model, "--beam", 1)
     assert done.status == 0 and len(written) > 2
     whole = render(asr.load(model).transcribe(str(long_clip), beam=1), kind)
@@ -207,7 +207,7 @@ def test_the_ending_chooses_the_format(
     run, model: str, clip: Path, tmp_path: Path, monkeypatch
 ) -> None:
     # The text of an untrained model may be a loop, which subtitles leave out.
-    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda reason, english: False)
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda *_: False)
     outputs = {ending: tmp_path / f"x{ending}" for ending in (".txt", ".srt", ".vtt", ".TextGrid")}
     for path in outputs.values():
         assert run("transcribe", clip, "-o", path, "-m", model).status == 0

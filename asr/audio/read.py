@@ -167,7 +167,7 @@ def _check_header(sound: soundfile.SoundFile, name: str, longest: float) -> None
     seconds = sound.frames / max(sound.samplerate, 1)
     if sound.frames < 2**62 and seconds > longest:
         raise UserError(
-            f"{name}: {seconds / 3600:,.1f} hours of audio by its header, at most "
+            f"{name}: {seconds / 3600:.3g} hours of audio by its header, at most "
             f"{longest / 3600:g} are read: split it, or allow more with --longest"
         )
     if sound.channels > _MOST_CHANNELS:

@@ -86,7 +86,7 @@ def search_encoded(
             continue
         found = segment(loaded, piece, encoded, row, hypothesis, calibration)
         english = _english(plausibility, hypothesis, encoded, row)
-        doubtful = is_doubtful(found.stop_reason, english)
+        doubtful = is_doubtful(hypothesis, _ctc(encoded, row), english)
         decoded.append(
             replace(
                 found,

@@ -87,6 +87,9 @@ def is_without_sound(found: Hypothesis, ctc: NDArray[np.float32] | None) -> bool
     return longer > _MOST_LONGER * shorter + _SPARE
 
 
-def is_doubtful(reason: StopReason, english: float | None) -> bool:
-    """Return whether the text of a segment is likely to be invented."""
-    return reason in _LOOPS or (english is not None and english < LEAST_ENGLISH)
+def is_doubtful(found: Hypothesis, ctc: NDArray[np.float32] | None, english: float | None) -> bool:
+    """Return whether the text of a segment is likely to be invented; ctc: see `is_without_sound`.
+
+    english: the score of the segment, None if it has none.
+    """
+    return is_without_sound(found, ctc) or (english is not None and english < LEAST_ENGLISH)

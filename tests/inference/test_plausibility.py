@@ -46,10 +46,13 @@ def test_the_score_is_a_logistic_function_of_the_evidence():
     assert score(Evidence(-1e9, 0, 0, 0, 0)) < 1e-9
 
 
-def test_loops_and_what_is_not_english_are_doubtful():
-    assert is_doubtful(StopReason.REPEAT, None) and is_doubtful(StopReason.LENGTH, 0.9)
-    assert is_doubtful(StopReason.EOS, 0.4)
-    assert not is_doubtful(StopReason.EOS, 0.6) and not is_doubtful(StopReason.EOS, None)
+def test_loops_what_is_not_english_and_what_has_no_sound_are_doubtful():
+    spoken, ctc = hypothesis([3] * 30), posteriors([3, 0] * 30)
+    for reason in (StopReason.REPEAT, StopReason.LENGTH):
+        assert is_doubtful(spoken._replace(stop_reason=reason), ctc, 0.9)
+    assert is_doubtful(spoken, ctc, 0.4)
+    assert not is_doubtful(spoken, ctc, 0.6) and not is_doubtful(spoken, ctc, None)
+    assert is_doubtful(hypothesis([3] * 99), ctc, None)  # even where no score is known
 
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
@@ -59,7 +62,7 @@ def test_a_model_with_the_score_marks_its_segments(tmp_path, bias):
     recognizer = replace(plain, loaded=replace(plain.loaded, plausibility=score))
     (segment,) = recognizer.transcribe(FLAC).segments
     assert segment.english == pytest.approx(float(bias > 0), abs=1e-6)
-    assert segment.low_confidence == (bias < 0 or segment.stop_reason != "eos")
+    assert segment.low_confidence >= (bias < 0 or segment.stop_reason != "eos")
     assert segment.text == plain.transcribe(FLAC).text
     (other,) = recognizer.transcribe(FLAC, beam=1).segments  # fitted to another search
     assert other.english is None
