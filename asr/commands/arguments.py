@@ -367,6 +367,6 @@ docs/export.md).""",
     parser.add_argument(
         "--int8",
         action="store_true",
-        help="The encoder computes in 8 bits: a quarter of the size, faster, slightly less exact.",
+        help="The encoder's LSTMs compute in 8 bits: a third of the size, faster, slightly less exact.",
     )
     parser.set_defaults(command="export")
