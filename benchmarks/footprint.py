@@ -1,6 +1,6 @@
 """Install the package anew, and measure its size, its start and its memory.
 
-    python benchmarks/footprint.py [--python python3.13] [--extras onnx] [--recording talk.flac]
+    python benchmarks/footprint.py [--python python3.13] [--extras onnx] [--model english-int8]
 
 A virtual environment is made in a temporary folder, and the checkout installed there with the
 versions of constraints.txt. Commands then run as separate processes, each three times: the table
@@ -88,13 +88,14 @@ def cost(command: Sequence[str]) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def commands(python: Path, recording: Path) -> dict[str, list[str]]:
+def commands(python: Path, model: str, recording: Path) -> dict[str, list[str]]:
     """Return the commands to measure."""
     asr = [str(python), "-P", "-m", "asr"]
+    transcribe = [*asr, "transcribe", str(recording), "-m", model]
     return {
         "asr --version": [*asr, "--version"],
-        "greedy": [*asr, "transcribe", str(recording), "--beam", "1"],
-        "default": [*asr, "transcribe", str(recording)],
+        "greedy": [*transcribe, "--beam", "1"],
+        "default": transcribe,
     }
 
 
@@ -103,8 +104,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure an installation.")
     parser.add_argument("--python", default=sys.executable, help="interpreter to install for")
     parser.add_argument("--extras", default="", help="such as onnx (default: none)")
+    parser.add_argument("--model", default="english", help="folder, or name (default: english)")
     parser.add_argument("--recording", type=Path, default=RECORDING)
     arguments = parser.parse_args()
+    model = arguments.model
+    if Path(model).exists():  # the commands run in another folder
+        model = str(Path(model).resolve())
     os.environ.pop("PYTHONPATH", None)  # the installed package is measured
     with TemporaryDirectory() as folder:
         python = install(arguments.python, arguments.extras, Path(folder))
@@ -113,7 +118,7 @@ def main() -> None:
         rows.append(("all", f"{sum(size for _, size in found):.1f}"))
         print(text_table(("package", "MB"), rows))
         rows = []
-        for name, command in commands(python, arguments.recording.resolve()).items():
+        for name, command in commands(python, model, arguments.recording.resolve()).items():
             costs = [cost(command) for _ in range(REPEATS)]
             seconds = statistics.median(each.seconds for each in costs)
             rows.append((name, f"{seconds:.2f}", f"{max(each.megabytes for each in costs):.0f}"))

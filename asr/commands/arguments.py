@@ -11,6 +11,7 @@ from typing import Any
 
 from asr import __version__
 from asr.commands.completion import SHELLS, PrintCompletion
+from asr.commands.folder_arguments import add_check, add_export
 from asr.commands.measure_arguments import add_evaluate, add_score, add_score_alignment
 from asr.commands.options import (
     Help,
@@ -60,8 +61,8 @@ def command_line() -> argparse.ArgumentParser:
     add_score_alignment(commands)
     add_prepare(commands)
     _add_translate(commands)
-    _add_check(commands)
-    _add_export(commands)
+    add_check(commands)
+    add_export(commands)
     add_serve(commands)
     return whole
 
@@ -326,47 +327,3 @@ package's models translate English to French and German.""",
         "--heat-map", type=Path, metavar="OUT", help="Draw the attention weights: .png .svg .pdf."
     )
     parser.set_defaults(command="translate")
-
-
-def _add_check(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "check",
-        "verify the files of a model or a run",
-        """Print each file of a model folder or a run folder with its format and whether its
-checksum holds, and load the models. The exit status is 2 if a file is damaged.""",
-        """  asr check english
-  asr check runs/one
-  asr check runs/one/model --renew""",
-    )
-    parser.add_argument(
-        "path", type=Path, metavar="MODEL|RUN", help="Folder, or the name of a packaged model."
-    )
-    renew = "Write the checksums anew, after a file was changed on purpose."
-    parser.add_argument("--renew", action="store_true", help=renew)
-    parser.set_defaults(command="check")
-
-
-def _add_export(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "export",
-        "write a model as ONNX graphs",
-        """Copy a speech model to a new folder, together with ONNX graphs of its features, encoder
-and decoder step. The graphs are compared with the model, and the largest difference of each is
-printed. `-m FOLDER` then computes with onnxruntime; other programs can run the graphs too (see
-docs/export.md).""",
-        """  asr export english english-onnx
-  asr export runs/one/model small --int8
-  asr transcribe talk.flac -m small""",
-    )
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="Folder, or the name of a packaged model."
-    )
-    parser.add_argument("folder", type=Path, metavar="OUT", help="Folder to write; a new one.")
-    parser.add_argument(
-        "--int8",
-        action="store_true",
-        help="The encoder computes in 8 bits: a quarter of the size, faster, slightly less exact.",
-    )
-    parser.set_defaults(command="export")

@@ -1,0 +1,54 @@
+"""The arguments of the commands for model folders: `asr check` and `asr export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from asr.commands.options import add_command
+
+
+def add_check(commands: Any) -> None:
+    """Add `asr check`."""
+    parser = add_command(
+        commands,
+        "check",
+        "verify the files of a model or a run",
+        """Print each file of a model folder or a run folder with its format and whether its
+checksum holds, and load the models. The exit status is 2 if a file is damaged.""",
+        """  asr check english
+  asr check runs/one
+  asr check runs/one/model --renew""",
+    )
+    parser.add_argument(
+        "path", type=Path, metavar="MODEL|RUN", help="Folder, or the name of a packaged model."
+    )
+    renew = "Write the checksums anew, after a file was changed on purpose."
+    parser.add_argument("--renew", action="store_true", help=renew)
+    parser.set_defaults(command="check")
+
+
+def add_export(commands: Any) -> None:
+    """Add `asr export`."""
+    parser = add_command(
+        commands,
+        "export",
+        "write a model as ONNX graphs",
+        """Copy a speech model to a new folder, together with ONNX graphs of its features, encoder
+and decoder step. The graphs are compared with the model, and the largest difference of each is
+printed. `-m FOLDER` then computes with onnxruntime; other programs can run the graphs too (see
+docs/export.md).""",
+        """  asr export english english-onnx
+  asr export runs/one/model small --int8
+  asr transcribe talk.flac -m small""",
+    )
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL", help="Folder, or the name of a packaged model."
+    )
+    parser.add_argument("folder", type=Path, metavar="OUT", help="Folder to write; a new one.")
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="The LSTMs of the encoder compute in 8 bits: smaller, faster, slightly less exact.",
+    )
+    parser.set_defaults(command="export")

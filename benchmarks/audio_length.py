@@ -1,0 +1,98 @@
+"""Measure the cost of transcribing against the length of a recording.
+
+    python benchmarks/audio_length.py MANIFEST [--ids IDS] [--seconds 10 60 600] [--model english]
+
+A recording of each length is made of those of the manifest, one after another with half a second
+of silence between, and cut. Each is transcribed in a process of its own, once with greedy and once
+with the default search. The table has CPU seconds (loading not counted) per second of audio, and
+the peak of resident memory. Threads: OMP_NUM_THREADS, 1 without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.audio.read import SAMPLE_RATE, read
+from asr.commands.options import count
+from asr.corpora.manifest import Utterance, read_manifest, select
+from asr.errors import exit_status
+from asr.inference.recognizer import Recognizer
+from asr.render.tables import text_table
+
+PAUSE = np.zeros(SAMPLE_RATE // 2, np.float32)
+BEAMS = {"greedy": 1, "default": None}  # None keeps the model's own
+
+
+class Job(NamedTuple):
+    """A transcription: a model, a search, and the samples of a recording at 16 kHz."""
+
+    model: str
+    search: str
+    samples: NDArray[np.float32]
+
+
+class Cost(NamedTuple):
+    """CPU seconds, and peak of resident memory in MB."""
+
+    seconds: float
+    megabytes: float
+
+
+def recording(utterances: Sequence[Utterance], seconds: int) -> NDArray[np.float32]:
+    """Join recordings to one of a length; they are repeated if there are too few."""
+    wanted = seconds * SAMPLE_RATE
+    parts: list[NDArray[np.float32]] = []
+    while sum(map(len, parts)) < wanted:
+        for each in utterances:
+            parts += [read(each.audio).samples, PAUSE]
+            if sum(map(len, parts)) >= wanted:
+                break
+    return np.concatenate(parts)[:wanted]
+
+
+def transcribe(job: Job) -> Cost:
+    """Transcribe, and return the cost; the peak is that of the whole process."""
+    recognizer = Recognizer.load(job.model).configured(beam=BEAMS[job.search])
+    recognizer.transcribe(job.samples[: 2 * SAMPLE_RATE], rate=SAMPLE_RATE)  # loads the rest
+    before = time.process_time()
+    recognizer.transcribe(job.samples, rate=SAMPLE_RATE)
+    spent = time.process_time() - before
+    return Cost(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main() -> None:
+    """Read the arguments, measure, and print the table."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    parser = argparse.ArgumentParser(description="Cost against the length of a recording.")
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("--ids", type=Path, help="use only these ids, one a line")
+    parser.add_argument("--seconds", type=count, nargs="+", default=[10, 30, 60, 180, 600])
+    parser.add_argument("--model", default="english", help="folder, or name (default: english)")
+    arguments = parser.parse_args()
+    utterances = read_manifest(arguments.manifest)
+    if arguments.ids is not None:
+        utterances = select(utterances, arguments.ids)
+    rows = []
+    processes = multiprocessing.get_context("spawn")
+    for seconds in arguments.seconds:
+        samples = recording(utterances, seconds)
+        for search in BEAMS:
+            with processes.Pool(1) as pool:
+                cost = pool.apply(transcribe, (Job(arguments.model, search, samples),))
+            each = f"{cost.seconds / seconds:.4f}"
+            rows.append((str(seconds), search, each, f"{cost.megabytes:.0f}"))
+    print(text_table(("seconds", "search", "CPU s per s", "peak MB"), rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(exit_status(main))
