@@ -30,6 +30,7 @@ FALLBACK_FONTS: Final = (
     "Microsoft YaHei",
     "Malgun Gothic",
     "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
     "Droid Sans Fallback",
     "Arial Unicode MS",
 )

@@ -6,6 +6,7 @@ from asr.errors import UserError
 from asr.text.encoding import decode
 
 ENGLISH = "It’s a café – isn’t it? I do not know, and neither do you.\n" * 2
+FRENCH = "00:00:01,000 --> 00:00:02,500\nJe suis très fatigué, mais je ne sais pas pourquoi.\n" * 20
 CHINESE = "我爱你。你好吗？我很好，谢谢。今天天气很好。"
 RUSSIAN = "Привет, как дела? У меня всё хорошо, спасибо."
 
@@ -18,6 +19,7 @@ RUSSIAN = "Привет, как дела? У меня всё хорошо, сп�
         (ENGLISH, "utf-16"),
         (ENGLISH, "utf-32"),
         (ENGLISH, "cp1252"),
+        (FRENCH, "cp1252"),
         (CHINESE, "gb18030"),
         (RUSSIAN, "cp1251"),
     ],
