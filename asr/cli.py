@@ -65,7 +65,7 @@ def _transcribe(given: argparse.Namespace) -> int:
 
 
 def _live(given: argparse.Namespace) -> int:
-    if given.output is not None:
+    if given.outputs:
         raise UserError("live text goes to stdout; redirect it in place of --output")
     _use_one_thread()
     from asr.commands.live import run

@@ -41,7 +41,6 @@ LOWEST_RATE: Final = 8_000  # Hz
 HIGHEST_RATE: Final = 192_000  # Hz
 
 _SIZE: Final = round(FRAME * SAMPLE_RATE)  # samples of a frame
-_HOP: Final = round(HOP * SAMPLE_RATE)
 
 
 class Partial(NamedTuple):
@@ -104,13 +103,12 @@ class LiveText:
             self._resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, "float32", "HQ")
         self._samples = np.zeros(0, np.float32)  # at 16 kHz, since the last cut
         self._start = 0  # samples before them
-        self._seen = 0  # of them, those that have been looked at
         self._shown = ""
 
     @property
     def duration(self) -> float:
         """Seconds of audio that have been processed."""
-        return (self._start + self._seen) / SAMPLE_RATE
+        return (self._start + len(self._samples)) / SAMPLE_RATE
 
     def push(self, samples: NDArray[np.float32]) -> Iterator[Event]:
         """Add samples (S,) in [-1, 1]; yield what is known then."""
@@ -118,15 +116,12 @@ class LiveText:
         while len(self._given) >= self._block:
             block, self._given = self._given[: self._block], self._given[self._block :]
             self._add(block, is_last=False)
-            while len(self._samples) >= self._seen + _HOP:
-                self._seen += _HOP
-                yield from self._look(self._samples[: self._seen])
+            yield from self._look()
 
     def finish(self) -> Iterator[Event]:
         """Yield the rest: the audio has ended. Nothing may be pushed after that."""
         self._add(self._given, is_last=True)
         self._given = np.zeros(0, np.float32)
-        self._seen = len(self._samples)
         limit = self._limit
         while len(self._samples):
             mask, _ = self._heard(self._samples)
@@ -143,9 +138,9 @@ class LiveText:
             block = self._resampler.resample_chunk(block, last=is_last)
         self._samples = np.concatenate([self._samples, block])
 
-    def _look(self, samples: Samples) -> Iterator[Event]:
+    def _look(self) -> Iterator[Event]:
         """Cut off what has become final, and say what is partial."""
-        mask, text = self._heard(samples)
+        mask, text = self._heard(self._samples)
         cut = cut_at_pause(mask, self._limit)
         if cut is None and len(mask) > self._limit:
             cut = next_cut(mask, self._limit, is_last=False)
@@ -156,8 +151,9 @@ class LiveText:
             yield from found
             if found:  # the rest may hold words already
                 self._shown = ""
-                yield from self._look(self._samples[: self._seen])
-            return
+                yield from self._look()
+                return
+            text = ""  # what was shown was no speech
         if text != self._shown:
             self._shown = text
             yield Partial(self._start / SAMPLE_RATE, text)
@@ -181,7 +177,6 @@ class LiveText:
         piece = cut_piece(samples, self._start, cut.is_silent)
         self._samples = self._samples[len(samples) :]
         self._start += len(samples)
-        self._seen = max(0, self._seen - len(samples))
         recognizer = self._recognizer
         (segment,) = decode(recognizer.loaded, [piece], recognizer.decoding)
         if segment.words:

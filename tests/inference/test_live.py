@@ -20,6 +20,7 @@ from asr.inference import live
 from asr.inference.cutting import _by_energy
 from asr.inference.live import Finalised, LiveText, Partial, pcm_samples
 from asr.inference.recognizer import Recognizer
+from asr.inference.segments import silence
 
 FLAC = Path(__file__).parents[2] / "data" / "speech" / "5683-32866-0027.flac"
 
@@ -128,6 +129,24 @@ def test_silence_gives_nothing_and_is_forgotten(recognizer):
         assert [*text.push(np.zeros(16000, np.float32))] == []
     assert len(text._samples) <= 2 * 16000
     assert [*text.finish()] == []
+
+
+def test_what_was_no_speech_is_taken_back(recognizer, monkeypatch):
+    texts = iter(["uh", "uh huh"])
+    speech = np.array([False] * 8 + [True] * 2)
+
+    def heard(_, samples):
+        mask = np.zeros(-(-len(samples) // 640), bool)
+        mask[:10] = speech
+        return mask, next(texts, "uh huh" if mask[:10].any() else "")
+
+    monkeypatch.setattr(LiveText, "_heard", heard)
+    monkeypatch.setattr(live, "decode", lambda loaded, given, options: [silence(given[0])])
+    text = LiveText(recognizer)
+    found = []
+    for _ in range(6):
+        found += text.push(np.zeros(6400, np.float32))
+    assert [each.text for each in found][:3] == ["uh", "uh huh", ""]
 
 
 def test_samples_of_16_bits():
