@@ -161,4 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_status(main))
+    raise SystemExit(exit_status(main))

@@ -261,9 +261,8 @@ def test_an_older_output_outlives_a_failure(run, model: str, clip: Path, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "required: COMMAND"),
         (["sing"], "invalid choice: 'sing'"),
-        (["transcribe"], "required: PATH"),
+        (["transcribe"], "no recording; wanted files, folders or -"),
         (["transcribe", "a", "--beam", "0"], "--beam: got '0', wanted a whole number"),
         (["transcribe", "a", "--ctc-weight", "nan"], "got 'nan', wanted a number from 0 to 1"),
         (["transcribe", "a", "-f", "doc"], "invalid choice: 'doc'"),

@@ -33,7 +33,7 @@ WORDS = [Span("hello", 0.5, 0.9, 0.8), Span("world", 1.0, 1.5, 0.6)]
 
 UNBROKEN = {"break_long_words": False, "break_on_hyphens": False}
 
-letters = st.text(alphabet="ab<>&-'7\"é日", min_size=1, max_size=12)
+letters = st.text(alphabet="ab<>&-'7\"éж", min_size=1, max_size=12)  # in words with spaces
 # Word, pause and length in ms: words that fill a cue by characters or time, or end in a pause.
 quick = st.tuples(letters, st.integers(0, 50), st.integers(0, 100))
 slow = st.tuples(letters, st.integers(0, 1000), st.integers(0, 2500))

@@ -62,6 +62,8 @@ def test_the_config_can_be_read_and_is_kept(tones: Path, model: Path, tmp_path: 
 def test_frozen_parts_stay_and_ctrl_c_writes_a_checkpoint(
     tones: Path, model: Path, tmp_path: Path, monkeypatch, capsys
 ) -> None:
+    # A test run in the background ignores the signal; the handler is that of a terminal here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     step = loop._Trainer.step
 
     def interrupted(trainer, batches):
