@@ -2,18 +2,23 @@
 
 import argparse
 import importlib.util
+import json
 import re
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from asr.commands.arguments import command_line
+from asr.inference.options import DecodingOptions
+from asr.model_folder import PRETRAINED
 
 ROOT = Path(__file__).parents[1]
 WIDEST = 120  # characters per line, except in tables, code, and unbreakable lines
 README_LINES = 130
+SEARCH = ROOT / "docs" / "search.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -128,3 +133,18 @@ def test_command_lines_parse(page: str, line: str) -> None:
 def test_the_reference_is_that_of_the_code() -> None:
     for path, text in build.reference().items():
         assert text_of(path) == text, f"{path} is not current: run python docs/build.py --reference"
+
+
+@pytest.mark.parametrize(("column", "model"), [(2, None), (3, "english"), (4, "english-plus")])
+def test_the_table_of_search_weights_is_that_of_the_models(column: int, model: str | None) -> None:
+    row = re.compile(r"\| . \| `(?:--)?([a-z_-]+)`")
+    lines = [line for line in SEARCH.read_text("utf-8").splitlines() if row.match(line)]
+    own = {}
+    if model is not None:
+        config = json.loads((PRETRAINED / model / "config.json").read_text("utf-8"))
+        own = config["decoding"]
+    wanted = asdict(DecodingOptions(**own))
+    assert len(lines) >= 6
+    for line in lines:
+        name = row.match(line)[1].replace("-", "_")
+        assert float(line.split("|")[1:][column]) == wanted[name], line
