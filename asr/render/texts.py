@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cache
 from math import ceil
 from typing import Final, NamedTuple
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.font_manager import FontEntry, FontProperties, findSystemFonts, fontManager
 
 from asr.render.places import Label, assign_lanes, move_apart
 from asr.results import Span
@@ -79,6 +81,20 @@ def text_widths(figure: Figure, texts: Iterable[str], font: float) -> list[float
     ]
 
 
+@cache
 def fonts() -> list[str]:
+    """Return matplotlib's own font and those of `FALLBACK_FONTS` that are installed."""
     installed = {font.name for font in fontManager.ttflist}
+    if installed.isdisjoint(FALLBACK_FONTS):  # matplotlib's list may be older than an installation
+        installed = {font.name for font in [*fontManager.ttflist, *_new_fonts()]}
     return ["sans-serif", *(name for name in FALLBACK_FONTS if name in installed)]
+
+
+def _new_fonts() -> list[FontEntry]:
+    """Add fonts that matplotlib has not listed, and return them."""
+    known = {font.fname for font in fontManager.ttflist}
+    for path in findSystemFonts():
+        if path not in known:
+            with suppress(OSError, RuntimeError):  # a font that cannot be read
+                fontManager.addfont(path)
+    return [font for font in fontManager.ttflist if font.fname not in known]

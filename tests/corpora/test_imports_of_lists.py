@@ -116,7 +116,7 @@ utterances = st.lists(
 )
 
 
-@given(utterances, st.floats(0.05, 0.5))
+@given(utterances, st.floats(0.05, 1.0))
 @settings(deadline=None)
 def test_no_speaker_is_on_both_sides(items: list[Utterance], share: float) -> None:
     train, dev, by_speaker = split(items, share)
