@@ -158,7 +158,10 @@ class Scheduler:
                     LOG.exception("a segment could not be written")
                     job.fail(error)
             self._on_batch(len(batch), sum(piece.duration for _, piece in batch))
-            self._reorder({job for job, _ in batch})
+            served = {job for job, _ in batch}
+            for job in served:
+                job.peek()  # so that the end of a recording is noticed before other batches
+            self._reorder(served)
         for job in self._jobs:
             job.fail(unavailable())
             job.finish()

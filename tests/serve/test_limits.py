@@ -238,6 +238,34 @@ def test_a_short_recording_does_not_wait_for_a_long_one(recognizer, tmp_path):
     assert ended == ["short", "long"]
 
 
+def test_an_answer_does_not_wait_for_recordings_behind_it(recognizer, clips, tmp_path, monkeypatch):
+    events = []
+    done, all_there = threading.Event(), threading.Event()
+    real = scheduler.decode
+
+    def decode(loaded, pieces, options):
+        all_there.wait(20)
+        return real(loaded, pieces, options)
+
+    def deliver(result):
+        if isinstance(result, Ended):
+            events.append("end")
+            if events.count("end") == 4:
+                done.set()
+
+    monkeypatch.setattr(scheduler, "decode", decode)
+    one = Scheduler(lambda pieces, seconds: events.append("batch"))
+    alone = recognizer.configured(batch_seconds=1)
+    for number, clip in enumerate(clips[:4]):
+        path = tmp_path / f"{number}.wav"
+        path.write_bytes(clip)
+        one.submit(Job(path, alone, 1e6, deliver))
+    all_there.set()
+    assert done.wait(60)
+    one.stop()
+    assert events[:4] == ["batch", "end", "batch", "end"]
+
+
 def test_64_clients_are_all_answered(running, clips):
     with ThreadPoolExecutor(64) as pool:
         statuses = [*pool.map(lambda k: running.post(PATH, clips[k % 8]).status_code, range(128))]
