@@ -28,10 +28,12 @@ def interrupted() -> bool:
 def on_interrupt() -> Iterator[None]:
     """Note the first Ctrl-C instead of ending; the second one ends at once.
 
-    Outside the main thread, where Python delivers no signals, nothing changes.
+    Nothing changes outside the main thread, where Python delivers no signals, and where Ctrl-C is
+    ignored, as in a shell's background.
     """
     _interrupted.clear()
-    if threading.current_thread() is not threading.main_thread():
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
         return
 

@@ -65,6 +65,7 @@ def test_frozen_parts_stay_and_ctrl_c_writes_a_checkpoint(
     # A test run in the background ignores the signal; the handler is that of a terminal here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     step = loop._Trainer.step
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run behind "&"
 
     def interrupted(trainer, batches):
         step(trainer, batches)
