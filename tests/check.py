@@ -9,7 +9,7 @@ CHECKS = (
     "-m ruff format --check .",
     "-m mypy",
     "docs/build.py",
-    "-m pytest -q",
+    "-m pytest -q -n 2",
 )
 
 for check in CHECKS:

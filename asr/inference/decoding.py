@@ -31,7 +31,6 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.internal_model import InternalModelScorer
 from asr.search.language_model import LanguageModelScorer
 from asr.search.limits import step_limits
-from asr.search.word_penalty import WordPenalty
 
 SECOND_SEARCH: Final[dict[str, Any]] = {"beam": 8, "ctc_weight": 0.5, "lm_weight": 0.0}
 SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
@@ -84,9 +83,9 @@ def search_encoded(
         if _is_noise(piece, hypothesis, noise_threshold):
             decoded.append(silence(piece))
             continue
-        found = segment(loaded, piece, encoded, row, hypothesis, calibration)
         english = _english(plausibility, hypothesis, encoded, row)
         doubtful = is_doubtful(hypothesis, _ctc(encoded, row), english)
+        found = segment(loaded, piece, encoded, row, hypothesis, calibration)
         decoded.append(
             replace(
                 found,
@@ -222,8 +221,7 @@ def _scorers(
     if words is not None:
         scorers.append(LanguageModelScorer(words, options.lm_weight))
         if options.word_penalty:
-            (space,) = loaded.vocabulary.encode(" ")
-            scorers.append(WordPenalty(space, len(loaded.vocabulary), options.word_penalty))
+            scorers.append(loaded.word_penalty(options.word_penalty))
         if options.ilm_weight:
             scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
     if loaded.hotwords is not None:

@@ -20,6 +20,7 @@ from asr.runtime.engine import Engine
 from asr.runtime.load import load_engine
 from asr.runtime.punctuator import Punctuator
 from asr.search.hotwords import HotwordGraph
+from asr.search.word_penalty import WordPenalty
 from asr.tables import from_table
 from asr.text.normalize import normalize
 from asr.text.vocabulary import UNK, Vocabulary
@@ -103,6 +104,14 @@ class LoadedModel:
             UserError: it is missing or damaged.
         """
         return None if self.written is None else Punctuator.load(self.written)
+
+    def word_penalty(self, weight: float) -> WordPenalty:
+        """Return a scorer that subtracts `weight` nats at each space.
+
+        The vocabulary is one of characters, as that of a model with a language model is.
+        """
+        (space,) = self.vocabulary.encode(" ")
+        return WordPenalty(space, len(self.vocabulary), weight)
 
     @property
     def seconds_per_annotation(self) -> float:

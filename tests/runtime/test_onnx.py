@@ -269,7 +269,8 @@ def test_the_encoder_in_8_bits_is_much_smaller_and_writes_nearly_the_same(englis
         Recognizer.load(english / each).configured(beam=1).transcribe(RECORDING)
         for each in ("exact", "int8")
     )
-    assert int8.text == exact.text
+    pairs = zip(int8.text.split(), exact.text.split(), strict=True)
+    assert sum(one != other for one, other in pairs) <= 3  # of twelve words
     assert int8.log_probability != exact.log_probability
 
 
