@@ -33,28 +33,35 @@ def follow(search: PageSearch, state: PageState, log_probs: Floats) -> PageState
 
 
 def word_scores(search: PageSearch, state: PageState) -> Doubles:
-    """Return the log-probability (W,) of the best path on which each word is the last one."""
+    """Return the log-probability (W + 1,) of the best path on which each word is the last one.
+
+    The first is that of the path on which no word was begun.
+    """
+    scores = np.maximum(state.pause, state.other)
     inside = np.maximum.reduceat(state.symbols, search.graph.first)
-    after = np.maximum(state.pause, state.other)[1:]
-    return np.maximum(inside, after)
+    scores[1:] = np.maximum(scores[1:], inside)
+    return scores
 
 
 def locate(
     scores: Doubles, parts: Sequence[int], before: Place | None, lead: float = LEAD
 ) -> Place | None:
-    """Return the place with the best score.
+    """Return the place with the best score; None if no word was begun.
 
-    scores: (W,) of `word_scores`. parts: (W,), the part that each word belongs to, rising. before:
-    the place so far. A part that is neither the same nor the next one needs a lead over the words
-    of both, in nats; otherwise the best place among these is returned. None if no word was begun.
+    scores: (W + 1,) of `word_scores`. parts: (W,), the part that each word belongs to, rising.
+    before: the place so far. A part that is neither the same nor the next one needs a lead over the
+    words of both, in nats; otherwise the best place among these is returned.
     """
-    best = int(scores.argmax())
-    if not np.isfinite(scores[best]):
+    word = int(scores.argmax()) - 1
+    if word < 0:
         return before
     at = np.asarray(parts)
-    if before is not None and not 0 <= at[best] - before.part <= 1:
-        near = np.flatnonzero((at >= before.part) & (at <= before.part + 1))
-        expected = int(near[scores[near].argmax()])
-        if scores[best] - scores[expected] < lead:
-            best = expected
-    return Place(best, int(at[best]))
+    current = 0 if before is None else before.part
+    if not 0 <= at[word] - current <= 1:
+        near = np.flatnonzero((at >= current) & (at <= current + 1))
+        expected = int(near[scores[1 + near].argmax()])
+        if scores[1 + word] - scores[1 + expected] < lead:
+            if before is None:
+                return None
+            word = expected
+    return Place(word, int(at[word]))
