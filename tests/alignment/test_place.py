@@ -74,7 +74,7 @@ def test_readers_may_repeat_return_and_skip(words: list[int], last: int) -> None
 
 def test_the_place_moves_on_with_each_word() -> None:
     log_probs = frames([0, 1, 2, 3], 1)
-    ends = [1 + 8 * count - 2 for count in (1, 2, 3, 4)]  # at the last symbol of each word
+    ends = [1 + 8 * count - 4 for count in (1, 2, 3, 4)]  # after two symbols of each word
     found = [place_after(log_probs[:end]) for end in ends]
     assert [place.word for place in found if place] == [0, 1, 2, 3]
 
