@@ -32,11 +32,13 @@ SEED = 1
 def take_weights(model: TranslationModel, parent: Path, new: str) -> list[str]:
     """Copy the parent's weights into a model with another vocabulary on the side `new`.
 
-    The parent has one embedding for both sides. Returns the names of the weights that stay random.
+    The English side has the vocabulary of the parent's source; as a target it also needs the
+    parent's output layer, so that the parent must have one vocabulary for both sides.
+    Returns the names of the weights that stay random.
     """
     state = model.state_dict()
     found = read_weights(parent / WEIGHTS)
-    found["encoder.embedding.weight"] = found["decoder.embedding.weight"]
+    found.setdefault("encoder.embedding.weight", found["decoder.embedding.weight"])  # if joint
     changed = {
         "source": ("encoder.embedding.",),
         "target": ("decoder.embedding.", "decoder.output."),
