@@ -53,6 +53,19 @@ def run(
         return None if requested() else folder / "model"
 
 
+def run_to_end(config_file: Path, folder: Path, data: Path, overrides: Sequence[str] = ()) -> Path:
+    """Do as `run`, for a command that does more after it; return the model folder.
+
+    Raises:
+        UserError: as `run`.
+        KeyboardInterrupt: a signal stopped the run, and so shall stop the command.
+    """
+    model = run(config_file, folder, data, overrides)
+    if model is None:
+        raise KeyboardInterrupt
+    return model
+
+
 def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> None:
     """Check every recording that is used before a run begins."""
     from asr.corpora.manifest import require_clean

@@ -172,7 +172,8 @@ def run(folder: Path, toy: str, cut: str, seed: int, sizes: Sizes, steps: int) -
         folder.mkdir(parents=True, exist_ok=True)
         settings = replace(TRAINING, steps=steps, validate_every=max(1, steps // 2))
         checkpoint, _ = read_checkpoint(folder / "checkpoints")
-        train(ToyTask(toy, cut, seed, sizes), settings, folder, seed, checkpoint)
+        if train(ToyTask(toy, cut, seed, sizes), settings, folder, seed, checkpoint) is None:
+            raise KeyboardInterrupt  # a signal stopped it
         found = _records(folder / "metrics.jsonl")
     if found[-1]["step"] != steps:
         raise UserError(f"{folder}: holds a run of {found[-1]['step']} steps, wanted {steps}")
