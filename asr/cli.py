@@ -100,12 +100,34 @@ def _align(given: argparse.Namespace) -> int:
 
 
 def _read(given: argparse.Namespace) -> int:
+    if given.follow or given.microphone:
+        return _follow(given)
+    if given.audio is None:
+        raise UserError("no recording; wanted a file or - (see asr read --help)")
     _use_one_thread()
     from asr.commands.read import run
 
     return run(
         audio=given.audio,
         text=given.text,
+        model=given.model,
+        outputs=given.outputs,
+        kind=given.format,
+        decoding=Decoding.given(given),
+        device=given.device,
+        runtime=given.runtime,
+    )
+
+
+def _follow(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from asr.commands.follow import run
+
+    return run(
+        audio=given.audio,
+        text=given.text,
+        microphone=given.microphone,
+        rate=given.rate,
         model=given.model,
         outputs=given.outputs,
         kind=given.format,

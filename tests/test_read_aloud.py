@@ -114,9 +114,9 @@ def test_colour_on_a_terminal_unless_refused(
     monkeypatch.setattr("asr.commands.read.sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", refused)
     monkeypatch.setenv("TERM", "xterm")
-    from asr.commands.read import _has_colour
+    from asr.commands.read import has_colour
 
-    assert _has_colour() == colour
+    assert has_colour() == colour
 
 
 def test_files_and_json(run, page: Path, tmp_path: Path, altered: Reading) -> None:

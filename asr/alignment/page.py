@@ -87,15 +87,13 @@ def read_page(
     scores = np.asarray(log_probs, dtype=np.float64)
     if scores.ndim != 2:
         raise ValueError(f"log_probs must be (T', V), got {scores.shape}")
-    if not words or not all(len(word) and BLANK not in word for word in words):
-        raise ValueError("a page needs words, each with symbols other than the blank")
+    search = PageSearch.of(words, space, penalties)
     if not len(scores):
         return []
-    graph = _Graph.of(words)
-    return _visits(scores, graph, _search(scores, graph, space, penalties))
+    return _visits(scores, search.graph, _search(scores, search))
 
 
-class _Graph(NamedTuple):
+class PageGraph(NamedTuple):
     """The states of the W words in one row: the symbols of each word, with blanks between them.
 
     labels: (S,). first, last: (W,), states of each word. may_skip: (S,), 0 where the blank before
@@ -109,7 +107,7 @@ class _Graph(NamedTuple):
     word: Integers
 
     @classmethod
-    def of(cls, words: Sequence[Sequence[int]]) -> _Graph:
+    def of(cls, words: Sequence[Sequence[int]]) -> PageGraph:
         lengths = np.array([2 * len(word) - 1 for word in words])
         last = np.cumsum(lengths) - 1
         first = last - lengths + 1
@@ -122,7 +120,7 @@ class _Graph(NamedTuple):
         return cls(labels, first, last, may_skip, np.repeat(np.arange(len(words)), lengths))
 
 
-class _Pointers(NamedTuple):
+class Pointers(NamedTuple):
     """How each state was entered in each frame; P = W + 1 places, place w is before word w.
 
     states: (T', S), `_STAY`, `_STEP` or `_OVER`. words: (T', W), where a word was entered from: a
@@ -138,42 +136,97 @@ class _Pointers(NamedTuple):
     replaced: Integers
     final: int
 
+    @classmethod
+    def of(cls, frames: int, graph: PageGraph) -> Pointers:
+        """Return pointers to be written."""
+        symbols, places = len(graph.labels), len(graph.first) + 1
+        codes, wide = (frames, places), np.int32
+        return cls(
+            np.zeros((frames, symbols), np.int8),
+            np.zeros((frames, places - 1), wide),
+            np.zeros(codes, np.int8),
+            np.zeros(codes, np.int8),
+            np.zeros(codes, wide),
+            0,
+        )
 
-def _search(scores: Doubles, graph: _Graph, space: int, costs: Penalties) -> _Pointers:
-    frames, places = len(scores), len(graph.first) + 1
-    highest = scores.max(1)
-    quiet = np.maximum(scores[:, BLANK], scores[:, space])
-    pointers = _Pointers(
-        np.zeros((frames, len(graph.labels)), np.int8),
-        np.zeros((frames, places - 1), np.int32),
-        np.zeros((frames, places), np.int8),
-        np.zeros((frames, places), np.int8),
-        np.zeros((frames, places), np.int32),
-        0,
-    )
-    state = np.full(len(graph.labels), -np.inf)
-    ended = np.full(places, -np.inf)  # the last state of the word before each place
-    pause = np.full(places, -np.inf)
-    other = np.full(places, -np.inf)
-    pause[0] = 0.0  # before the first frame
-    for frame in range(frames):
-        left, replaced = _forward(other, costs.replace_word)
-        jumped, origin = _jumps(pause, costs)
+
+class PageState(NamedTuple):
+    """Log-probability of the best path to each state after some frames; P = W + 1 places.
+
+    symbols: (S,), states of the words. ended: (P,), the last state of the word before each place.
+    pause, other: (P,), a pause and other speech at each place.
+    """
+
+    symbols: Doubles
+    ended: Doubles
+    pause: Doubles
+    other: Doubles
+
+
+@dataclass(frozen=True)
+class PageSearch:
+    """What a search over a page is made of; all state is passed. space: id of the space."""
+
+    graph: PageGraph
+    space: int
+    costs: Penalties
+
+    @classmethod
+    def of(
+        cls, words: Sequence[Sequence[int]], space: int, penalties: Penalties = CHOSEN
+    ) -> PageSearch:
+        """Make the search over a page; words: ids of each.
+
+        Raises:
+            ValueError: there is no word, or a word is empty or holds the blank.
+        """
+        if not words or not all(len(word) and BLANK not in word for word in words):
+            raise ValueError("a page needs words, each with symbols other than the blank")
+        return cls(PageGraph.of(words), space, penalties)
+
+    def begin(self) -> PageState:
+        """Return the state before the first frame: at the start of the page."""
+        none = np.full(len(self.graph.first) + 1, -np.inf)
+        pause = none.copy()
+        pause[0] = 0.0
+        return PageState(np.full(len(self.graph.labels), -np.inf), none, pause, none)
+
+    def advance(
+        self, state: PageState, scores: Doubles, pointers: Pointers, frame: int
+    ) -> PageState:
+        """Return the state after one more frame; scores: (V,). Writes a row of the pointers."""
+        graph, costs = self.graph, self.costs
+        places = len(graph.first) + 1
+        highest, quiet = scores.max(), max(scores[BLANK], scores[self.space])
+        left, replaced = _forward(state.other, costs.replace_word)
+        jumped, origin = _jumps(state.pause, costs)
         entered = np.maximum(jumped, left)
         pointers.replaced[frame] = replaced
         pointers.words[frame] = np.where(jumped >= left, origin, places + replaced)[:-1]
-        pause, other = (
-            _best(pointers.pauses[frame], pause, ended, None, left) + quiet[frame],
-            _best(pointers.others[frame], other, ended - costs.other, pause - costs.other, None)
-            + (highest[frame] - costs.other_frame),
+        pause = _best(pointers.pauses[frame], state.pause, state.ended, None, left) + quiet
+        other = _best(
+            pointers.others[frame],
+            state.other,
+            state.ended - costs.other,
+            state.pause - costs.other,
+            None,
         )
-        state = _steps(pointers.states[frame], state, entered[:-1], graph)
-        state += scores[frame, graph.labels]
-        ended[1:] = state[graph.last]
-    return pointers._replace(final=_end(pause, other, ended, costs))
+        symbols = _steps(pointers.states[frame], state.symbols, entered[:-1], graph)
+        symbols += scores[graph.labels]
+        ended = np.concatenate([[-np.inf], symbols[graph.last]])
+        return PageState(symbols, ended, pause, other + (highest - costs.other_frame))
 
 
-def _steps(pointer: Codes, state: Doubles, entered: Doubles, graph: _Graph) -> Doubles:
+def _search(scores: Doubles, search: PageSearch) -> Pointers:
+    pointers = Pointers.of(len(scores), search.graph)
+    state = search.begin()
+    for frame, row in enumerate(scores):
+        state = search.advance(state, row, pointers, frame)
+    return pointers._replace(final=_end(state.pause, state.other, state.ended, search.costs))
+
+
+def _steps(pointer: Codes, state: Doubles, entered: Doubles, graph: PageGraph) -> Doubles:
     """Advance the states of the words by one frame, without emission; pointer is written."""
     step = np.empty_like(state)
     step[1:] = state[:-1]
@@ -232,7 +285,7 @@ def _end(pause: Doubles, other: Doubles, ended: Doubles, costs: Penalties) -> in
     return int(ends.argmax())
 
 
-def _visits(scores: Doubles, graph: _Graph, pointers: _Pointers) -> list[Visit]:
+def _visits(scores: Doubles, graph: PageGraph, pointers: Pointers) -> list[Visit]:
     """Follow the pointers back from the end, and join the frames of each stretch."""
     places = len(graph.first) + 1
     kind, place = divmod(pointers.final, places)  # 0: a pause, 1: other speech, 2: a word
@@ -259,7 +312,7 @@ def _visits(scores: Doubles, graph: _Graph, pointers: _Pointers) -> list[Visit]:
     return _stretches(scores, graph, found[::-1])
 
 
-def _stretches(scores: Doubles, graph: _Graph, path: list[tuple[int, int]]) -> list[Visit]:
+def _stretches(scores: Doubles, graph: PageGraph, path: list[tuple[int, int]]) -> list[Visit]:
     visits = []
     for word, run in groupby(enumerate(path), lambda each: each[1][0]):
         frames = [frame for frame, _ in run]

@@ -118,7 +118,12 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         action="store_true",
         help='Write numbers of 10 and above in digits: "23", "1984", "21st", "20%%".',
     )
-    add_live(parser)
+    add_live(
+        parser,
+        "--live",
+        "Read raw samples (16 bits, little-endian, one channel) from - and write text as soon as "
+        "it is final.",
+    )
     add_decoding(parser)
     add_option(parser, DecodingOptions, "n_best", "N")
     add_option(parser, DecodingOptions, "batch_seconds", "S")
@@ -165,12 +170,16 @@ def _add_read(commands: Any) -> None:
         """Compare a recording with the text that was read aloud: which words were read right,
 misread, skipped, repeated or added, hesitations, and words a minute. Without -o and -f the page is
 written to stdout with marks, in colour on a terminal (unless NO_COLOR is set). An .html file holds
-the recording too: a click on a word plays it.""",
+the recording too: a click on a word plays it. With --follow or --microphone the sentence that is
+being read is written as soon as it is begun (-f json: a record a line for each word), and the
+comparison at the end.""",
         """  asr read child.wav --text page.txt
   asr read child.wav --text page.txt -o page.html
-  asr read child.wav --text page.txt -f json > page.json""",
+  asr read child.wav --text page.txt -f json > page.json
+  asr read --microphone --text page.txt
+  arecord -t raw -f S16_LE -r 16000 | asr read --follow - --text page.txt""",
     )
-    parser.add_argument("audio", metavar="AUDIO", help="File, or - for stdin.")
+    parser.add_argument("audio", nargs="?", metavar="AUDIO", help="File, or - for stdin.")
     parser.add_argument(
         "--text", type=Path, required=True, metavar="PAGE", help="Text file (UTF-8) that was read."
     )
@@ -193,6 +202,12 @@ the recording too: a click on a word plays it.""",
         choices=READINGS,
         metavar="FORMAT",
         help=f"Format of stdout: {', '.join(READINGS)} (default: text, or nothing with -o).",
+    )
+    add_live(
+        parser,
+        "--follow",
+        "Read raw samples (16 bits, little-endian, one channel) from - and write which sentence is "
+        "being read.",
     )
     add_decoding(parser)
     parser.set_defaults(command="read")

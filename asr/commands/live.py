@@ -6,12 +6,16 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 from asr.commands.options import Decoding
 from asr.errors import UserError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from asr.inference.live import Event
 
 STDIN: Final = "-"
@@ -47,7 +51,7 @@ def run(
         raise UserError(f"{wanted}; got {' '.join(paths) or 'none'}")
     if kind not in (None, *FORMATS):
         raise UserError(f"live text has the formats {' and '.join(FORMATS)}, got {kind}")
-    from asr.inference.live import LiveText, pcm_samples
+    from asr.inference.live import LiveText
     from asr.inference.recognizer import Recognizer
 
     recognizer = decoding.applied(Recognizer.load(model, device, runtime))
@@ -57,17 +61,37 @@ def run(
         recognizer = recognizer.with_digits()
     text = LiveText(recognizer, rate)
     show = _Lines(sys.stderr if sys.stderr.isatty() else None) if kind != "jsonl" else _show_record
-    chunks = _from_microphone(rate) if microphone else _from_pipe(sys.stdin.buffer)
-    try:
-        for chunk in chunks:
-            for event in text.push(pcm_samples(chunk)):
+    with until_interrupted(microphone):
+        for samples in chunks(microphone, rate):
+            for event in text.push(samples):
                 show(event)
-    except KeyboardInterrupt:
-        if not microphone:
-            raise
     for event in text.finish():
         show(event)
     return 0
+
+
+def chunks(microphone: bool, rate: int) -> Iterator[NDArray[np.float32]]:
+    """Yield samples (S,) in [-1, 1) as they come.
+
+    microphone: else raw 16-bit little-endian samples of one channel are read from stdin. rate: in
+    Hz.
+
+    Raises:
+        UserError: the microphone cannot be used.
+    """
+    from asr.inference.live_audio import pcm_samples
+
+    return map(pcm_samples, _from_microphone(rate) if microphone else _from_pipe(sys.stdin.buffer))
+
+
+@contextmanager
+def until_interrupted(microphone: bool) -> Iterator[None]:
+    """Let Ctrl-C end the recording, if it is that of the microphone."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not microphone:
+            raise
 
 
 class _Lines:

@@ -119,14 +119,9 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     add_option(parser, DecodingOptions, "hotword_weight", "W")
 
 
-def add_live(parser: argparse.ArgumentParser) -> None:
-    """Add the options of live recognition."""
-    parser.add_argument(
-        "--live",
-        action="store_true",
-        help="Read raw samples (16 bits, little-endian, one channel) from - and write text as soon "
-        "as it is final.",
-    )
+def add_live(parser: argparse.ArgumentParser, option: str, about: str) -> None:
+    """Add the options of live audio; option: the one that reads samples from a pipe."""
+    parser.add_argument(option, action="store_true", help=about)
     parser.add_argument(
         "--microphone",
         action="store_true",

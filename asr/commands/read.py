@@ -6,8 +6,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -42,24 +42,49 @@ def run(
     Raises:
         UserError: the recording or the text cannot be used, or an output cannot be written.
     """
-    kinds = [format_of(path, FILES) for path in outputs]
-    page = "\n".join(line.text for line in read_lines(text))
-    with ExitStack() as stack:
-        parts = [stack.enter_context(replacing(path)) for path in outputs]
+    page = read_page(text)
+    with writing(outputs) as write:
         from asr.audio.read import read
         from asr.inference.recognizer import Recognizer
 
         waveform = read(sys.stdin.buffer.read() if audio == "-" else audio)
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
         reading = replace(recognizer.read(waveform, page), path=audio)
-        for name, part in zip(kinds, parts, strict=True):
-            part.write_text(_render(reading, name, waveform), "utf-8")
+        write(reading, waveform)
     if kind or not outputs:
-        sys.stdout.write(_render(reading, kind or "text", waveform, _has_colour()))
+        sys.stdout.write(render(reading, kind or "text", waveform, has_colour()))
     return 0
 
 
-def _render(reading: Reading, kind: str, waveform: Waveform, colour: bool = False) -> str:
+def read_page(path: Path) -> str:
+    """Return the text of a page, with its lines.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    return "\n".join(line.text for line in read_lines(path))
+
+
+@contextmanager
+def writing(outputs: Sequence[Path]) -> Iterator[Callable[[Reading, Waveform], None]]:
+    """Give a function that writes a reading to files in `FILES`, which exist if all goes well.
+
+    Raises:
+        UserError: a file has another ending, or cannot be written.
+    """
+    kinds = [format_of(path, FILES) for path in outputs]
+    with ExitStack() as stack:
+        parts = [stack.enter_context(replacing(path)) for path in outputs]
+
+        def write(reading: Reading, waveform: Waveform) -> None:
+            for name, part in zip(kinds, parts, strict=True):
+                part.write_text(render(reading, name, waveform), "utf-8")
+
+        yield write
+
+
+def render(reading: Reading, kind: str, waveform: Waveform, colour: bool = False) -> str:
+    """Return a reading in one of the formats in `FILES`."""
     if kind == "json":
         return json.dumps(reading.record(), indent=1) + "\n"
     if kind == "html":
@@ -71,7 +96,7 @@ def _render(reading: Reading, kind: str, waveform: Waveform, colour: bool = Fals
     return to_text(reading, colour)
 
 
-def _has_colour() -> bool:
+def has_colour() -> bool:
     """Return whether stdout is a terminal on which colour is wanted; see no-color.org."""
     is_refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return sys.stdout.isatty() and not is_refused

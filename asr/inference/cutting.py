@@ -51,10 +51,15 @@ def detector(loaded: LoadedModel) -> Detector:
             return _by_energy(samples)
         piece = piece_of(samples)
         if piece.is_silent:  # need not be encoded
-            return np.zeros(-(-len(samples) // _SIZE), bool)
+            return no_speech(len(samples))
         return speech_frames(loaded, loaded.engine.encode(pad([piece])), len(samples))
 
     return detect
+
+
+def no_speech(samples: int) -> Mask:
+    """Return the mask (⌈samples / 640⌉,) of audio without speech."""
+    return np.zeros(-(-samples // _SIZE), bool)
 
 
 def speech_frames(loaded: LoadedModel, encoded: EncodedAudio, samples: int) -> Mask:
@@ -175,7 +180,7 @@ def _by_energy(samples: Samples) -> Mask:
 
 def _resampled(mask: Mask, seconds: float, samples: int) -> Mask:
     """Return whether any value of a mask, one for `seconds`, falls into each frame of samples."""
-    found = np.zeros(-(-samples // _SIZE), bool)
+    found = no_speech(samples)
     places = ((np.flatnonzero(mask) + 0.5) * seconds / FRAME).astype(int)
     found[places[places < len(found)]] = True
     return found

@@ -9,38 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import soxr
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
-from asr.inference.cutting import (
-    FRAME,
-    Cut,
-    Mask,
-    Samples,
-    cut_at_pause,
-    cut_piece,
-    next_cut,
-    speech_frames,
-)
+from asr.inference.cutting import Mask, Samples, no_speech, speech_frames
 from asr.inference.decoding import decode
-from asr.inference.pieces import pad, piece_of
+from asr.inference.live_audio import HOP, LiveAudio, pcm_samples
+from asr.inference.pieces import Piece, pad, piece_of
 from asr.inference.recognizer import Recognizer
 from asr.inference.spelling import with_digits
 from asr.results import Segment, word_record
 from asr.search.greedy import greedy
 from asr.search.limits import step_limits
 
-HOP: Final = 0.4  # seconds of audio between two looks at it
-KEPT: Final = 1.0  # seconds of silence kept before speech, which may have begun unnoticed
-LOWEST_RATE: Final = 8_000  # Hz
-HIGHEST_RATE: Final = 192_000  # Hz
-
-_SIZE: Final = round(FRAME * SAMPLE_RATE)  # samples of a frame
+__all__ = ["HOP", "Event", "Finalised", "LiveText", "Partial", "pcm_samples"]
 
 
 class Partial(NamedTuple):
@@ -73,11 +59,6 @@ class Finalised(NamedTuple):
 Event: TypeAlias = Partial | Finalised
 
 
-def pcm_samples(content: bytes) -> Samples:
-    """Return 16-bit little-endian samples as floats in [-1, 1)."""
-    return np.frombuffer(content, "<i2").astype(np.float32) / np.float32(2**15)
-
-
 class LiveText:
     """The text of samples that arrive one chunk after another.
 
@@ -91,63 +72,33 @@ class LiveText:
     def __init__(self, recognizer: Recognizer, rate: int = SAMPLE_RATE) -> None:
         if not recognizer.loaded.engine.has_ctc:
             raise UserError("live recognition needs a model with a CTC head")
-        if not LOWEST_RATE <= rate <= HIGHEST_RATE:
-            raise UserError(
-                f"a rate of {rate} Hz; live audio has {LOWEST_RATE:,} to {HIGHEST_RATE:,}"
-            )
         self._recognizer = recognizer
-        self._block = round(HOP * rate)  # given samples that are resampled at once
-        self._given = np.zeros(0, np.float32)
-        self._resampler = None
-        if rate != SAMPLE_RATE:
-            self._resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, "float32", "HQ")
-        self._samples = np.zeros(0, np.float32)  # at 16 kHz, since the last cut
-        self._start = 0  # samples before them
+        self._audio = LiveAudio(rate, recognizer.decoding.segment_seconds)
         self._shown = ""
 
     @property
     def duration(self) -> float:
         """Seconds of audio that have been processed."""
-        return (self._start + len(self._samples)) / SAMPLE_RATE
+        return self._audio.duration
 
     def push(self, samples: NDArray[np.float32]) -> Iterator[Event]:
         """Add samples (S,) in [-1, 1]; yield what is known then."""
-        self._given = np.concatenate([self._given, samples])
-        while len(self._given) >= self._block:
-            block, self._given = self._given[: self._block], self._given[self._block :]
-            self._add(block, is_last=False)
+        for _ in self._audio.blocks(samples):
             yield from self._look()
 
     def finish(self) -> Iterator[Event]:
         """Yield the rest: the audio has ended. Nothing may be pushed after that."""
-        self._add(self._given, is_last=True)
-        self._given = np.zeros(0, np.float32)
-        limit = self._limit
-        while len(self._samples):
-            mask, _ = self._heard(self._samples)
-            cut = next_cut(mask, limit, is_last=True)
-            yield from self._cut(cut._replace(end=len(mask)) if cut.end >= len(mask) else cut)
-
-    @property
-    def _limit(self) -> int:
-        """Longest segment in frames."""
-        return round(self._recognizer.decoding.segment_seconds / FRAME)
-
-    def _add(self, block: Samples, is_last: bool) -> None:
-        if self._resampler is not None:
-            block = self._resampler.resample_chunk(block, last=is_last)
-        self._samples = np.concatenate([self._samples, block])
+        self._audio.end()
+        while len(self._audio.samples):
+            mask, _ = self._heard(self._audio.samples)
+            yield from self._final(self._audio.cut_last(mask))
 
     def _look(self) -> Iterator[Event]:
-        """Cut off what has become final, and say what is partial."""
-        mask, text = self._heard(self._samples)
-        cut = cut_at_pause(mask, self._limit)
-        if cut is None and len(mask) > self._limit:
-            cut = next_cut(mask, self._limit, is_last=False)
-        if cut is not None and cut.is_silent:
-            cut = cut._replace(end=min(cut.end, len(mask) - round(KEPT / FRAME)))
-        if cut is not None and cut.end > 0:
-            found = [*self._cut(cut)]
+        """Finalise what has become final, and say what is partial."""
+        mask, text = self._heard(self._audio.samples)
+        piece = self._audio.cut(mask)
+        if piece is not None:
+            found = [*self._final(piece)]
             yield from found
             if found:  # the rest may hold words already
                 self._shown = ""
@@ -156,14 +107,14 @@ class LiveText:
             text = ""  # what was shown was no speech
         if text != self._shown:
             self._shown = text
-            yield Partial(self._start / SAMPLE_RATE, text)
+            yield Partial(self._audio.start / SAMPLE_RATE, text)
 
     def _heard(self, samples: Samples) -> tuple[Mask, str]:
         """Return the frames with speech, and the text of a greedy search."""
         loaded = self._recognizer.loaded
         piece = piece_of(samples)
         if piece.is_silent:
-            return np.zeros(-(-len(samples) // _SIZE), bool), ""
+            return no_speech(len(samples)), ""
         encoded = loaded.engine.encode(pad([piece]))
         limits = step_limits(np.array([piece.duration]))
         guard = self._recognizer.decoding.search.guard
@@ -171,12 +122,8 @@ class LiveText:
         mask = speech_frames(loaded, encoded, len(samples))
         return mask, loaded.vocabulary.decode(found.tokens)
 
-    def _cut(self, cut: Cut) -> Iterator[Finalised]:
-        """Decode the samples before a cut, and forget them."""
-        samples = self._samples[: cut.end * _SIZE]
-        piece = cut_piece(samples, self._start, cut.is_silent)
-        self._samples = self._samples[len(samples) :]
-        self._start += len(samples)
+    def _final(self, piece: Piece) -> Iterator[Finalised]:
+        """Decode a piece that has become final."""
         recognizer = self._recognizer
         (segment,) = decode(recognizer.loaded, [piece], recognizer.decoding)
         if segment.words:

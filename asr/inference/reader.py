@@ -83,9 +83,18 @@ def hear(loaded: LoadedModel, pieces: Sequence[Piece], decoding: DecodingOptions
     Raises:
         UserError: the model has no CTC head or does not write characters.
     """
+    require_page_model(loaded)
+    return [_hear(loaded, piece, decoding) for piece in pieces if not piece.is_silent]
+
+
+def require_page_model(loaded: LoadedModel) -> None:
+    """Check that a model can follow a page.
+
+    Raises:
+        UserError: it has no CTC head or does not write characters.
+    """
     if not loaded.engine.has_ctc or loaded.vocabulary.kind != "characters":
         raise UserError("following a page needs a model with a CTC head that writes characters")
-    return [_hear(loaded, piece, decoding) for piece in pieces if not piece.is_silent]
 
 
 def _hear(loaded: LoadedModel, piece: Piece, decoding: DecodingOptions) -> Heard:

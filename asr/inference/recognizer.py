@@ -24,7 +24,7 @@ from asr.model_folder import PRETRAINED
 from asr.reading import Reading
 from asr.results import Segment, Transcript
 from asr.text.normalize import normalize
-from asr.text.page import page_words
+from asr.text.page import PageWord, page_words
 from asr.text.vocabulary import UNK
 
 SHIPPED = PRETRAINED / "english"
@@ -271,10 +271,7 @@ class Recognizer:
             UserError: as in `align`; the page holds more than `LONGEST_PAGE` words, the audio is
                 above `LONGEST_READ`, or the model has no CTC head or does not write characters.
         """
-        words = page_words(page.splitlines())
-        _ = self._tokens(" ".join(word.spoken for word in words) or page)
-        if len(words) > LONGEST_PAGE:
-            raise UserError(f"a page of {len(words)} words, wanted at most {LONGEST_PAGE}: cut it")
+        words = self.page_words(page)
         waveform = read_whole(source, rate)
         if waveform.duration > LONGEST_READ:
             raise UserError(
@@ -286,6 +283,19 @@ class Recognizer:
             raise UserError(f"{name_of(source)}: no speech in it to compare with a page")
         reading = reader.read(self.loaded, found, words, self.decoding)
         return replace(reading, path=path_of(source))
+
+    def page_words(self, page: str) -> list[PageWord]:
+        """Return the words of a page that is read aloud.
+
+        Raises:
+            UserError: the page holds nothing that the model can write, or more than `LONGEST_PAGE`
+                words.
+        """
+        words = page_words(page.splitlines())
+        _ = self._tokens(" ".join(word.spoken for word in words) or page)
+        if len(words) > LONGEST_PAGE:
+            raise UserError(f"a page of {len(words)} words, wanted at most {LONGEST_PAGE}: cut it")
+        return words
 
     def _tokens(self, text: str) -> list[int]:
         """Ids of a text as the model would write it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from asr.text.normalize import normalize
+from asr.text.sentences import split_sentences
 
 STOPS: Final = frozenset(",.;:!?…—–-)\"'”’")  # signs at which a reader may pause
 
@@ -35,3 +37,23 @@ def page_words(lines: Iterable[str]) -> list[PageWord]:
                 last = words[-1]
                 words[-1] = last._replace(text=f"{last.text} {text}", stops=True)
     return words
+
+
+def sentence_of_each(words: Sequence[PageWord]) -> list[int]:
+    """Return the number of the sentence of each word of a page; a blank line ends one too."""
+    numbers: list[int] = []
+    for paragraph in _paragraphs(words):
+        first = numbers[-1] + 1 if numbers else 0
+        sentences = split_sentences(" ".join(word.text for word in paragraph))
+        of_tokens = [n for n, sentence in enumerate(sentences, first) for _ in sentence.split()]
+        token = 0
+        for word in paragraph:
+            numbers.append(of_tokens[token])
+            token += len(word.text.split())
+    return numbers
+
+
+def _paragraphs(words: Sequence[PageWord]) -> Iterator[Sequence[PageWord]]:
+    starts = [n for n, (one, two) in enumerate(pairwise(words), 1) if two.line > one.line + 1]
+    for start, end in pairwise([0, *starts, len(words)]):
+        yield words[start:end]

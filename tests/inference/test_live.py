@@ -128,7 +128,7 @@ def test_silence_gives_nothing_and_is_forgotten(recognizer):
     text = LiveText(recognizer)
     for _ in range(100):
         assert [*text.push(np.zeros(16000, np.float32))] == []
-    assert len(text._samples) <= 2 * 16000
+    assert len(text._audio.samples) <= 2 * 16000
     assert [*text.finish()] == []
 
 

@@ -1,7 +1,7 @@
 """The words of a page."""
 
 from asr.text.normalize import normalize
-from asr.text.page import page_words
+from asr.text.page import page_words, sentence_of_each
 
 
 def test_words_keep_their_print_and_their_line() -> None:
@@ -30,3 +30,17 @@ def test_spoken_words_are_normalised() -> None:
 
 def test_an_empty_page_has_no_words() -> None:
     assert page_words(["", " — "]) == []
+
+
+def test_words_belong_to_sentences() -> None:
+    words = page_words(["He said: “Mr. Smith — is", "here.” She left.", "The End", "", "By me"])
+    numbers = sentence_of_each(words)
+    found = [
+        " ".join(word.text for word, own in zip(words, numbers, strict=True) if own == number)
+        for number in range(numbers[-1] + 1)
+    ]
+    assert found == ["He said: “Mr. Smith — is here.”", "She left.", "The End", "By me"]
+
+
+def test_an_empty_page_has_no_sentences() -> None:
+    assert sentence_of_each([]) == []

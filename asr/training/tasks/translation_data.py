@@ -233,12 +233,12 @@ def _make_vocabularies(
     if not settings.subwords:
         return Vocabulary.words(sources), Vocabulary.words(targets)
     if settings.joint:
-        joint = _learn_subwords([text for pair in train for text in pair], settings)
+        joint = learn_subwords([text for pair in train for text in pair], settings)
         return joint, joint
-    return _learn_subwords(sources, settings), _learn_subwords(targets, settings)
+    return learn_subwords(sources, settings), learn_subwords(targets, settings)
 
 
-def _learn_subwords(texts: Sequence[str], settings: PairDataSettings) -> Vocabulary:
+def learn_subwords(texts: Sequence[str], settings: PairDataSettings) -> Vocabulary:
     """Train a sentencepiece vocabulary, deterministically, so that runs can be resumed."""
     try:
         from sentencepiece import SentencePieceTrainer
