@@ -15,7 +15,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -70,7 +71,7 @@ def sums(values: Sequence[float]) -> list[float]:
     if world_size() == 1:
         return [*values]
     added = torch.tensor(values, dtype=torch.float64)
-    distributed.all_reduce(added)
+    _reduce(added)
     found: list[float] = added.tolist()
     return found
 
@@ -80,7 +81,7 @@ def add_up(tensors: Sequence[Tensor]) -> None:
     if world_size() == 1 or not tensors:
         return
     flat = torch.cat([each.flatten() for each in tensors])
-    distributed.all_reduce(flat)
+    _reduce(flat)
     parts = flat.split([each.numel() for each in tensors])
     for tensor, part in zip(tensors, parts, strict=True):
         tensor.copy_(part.view_as(tensor))
@@ -100,7 +101,7 @@ def begin_alike(model: nn.Module, step: int) -> None:
             "machines share"
         )
     for each in model.state_dict().values():
-        distributed.broadcast(each, src=0)
+        _spread(each)
 
 
 def from_first(value: float) -> float:
@@ -108,7 +109,7 @@ def from_first(value: float) -> float:
     if world_size() == 1:
         return value
     shared = torch.tensor([value], dtype=torch.float64)
-    distributed.broadcast(shared, src=0)
+    _spread(shared)
     return float(shared)
 
 
@@ -117,8 +118,31 @@ def largest(value: int) -> int:
     if world_size() == 1:
         return value
     shared = torch.tensor([value])
-    distributed.all_reduce(shared, distributed.ReduceOp.MAX)
+    _reduce(shared, distributed.ReduceOp.MAX)
     return int(shared)
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """Replace the error of a lost connection by one line."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise UserError(
+            f"process {rank()} lost the connection to another process of this run, which has ended"
+        ) from error
+
+
+def _reduce(tensor: Tensor, by: Any = distributed.ReduceOp.SUM) -> None:
+    """Reduce a tensor over the processes, in place."""
+    with _connected():
+        distributed.all_reduce(tensor, by)
+
+
+def _spread(tensor: Tensor) -> None:
+    """Replace a tensor by that of the first process."""
+    with _connected():
+        distributed.broadcast(tensor, src=0)
 
 
 def run_in_processes(count: int, function: Callable[..., Result], *arguments: Any) -> Result:
