@@ -19,14 +19,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar
+from uuid import uuid4
 
 import torch
 from torch import Tensor, distributed, multiprocessing, nn
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]  # torch's
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from asr.errors import UserError
 
 PARENT_CHECK_SECONDS: Final = 1.0
+ANSWER_CHECK_SECONDS: Final = 0.02
 LONGEST_WAIT: Final = timedelta(hours=3)  # for another process, such as for its validation
 BACKEND: Final = "cpu:gloo,cuda:nccl"
 
@@ -182,8 +185,10 @@ def _join(
     if torch.cuda.is_available():
         torch.cuda.set_device(local[0] % torch.cuda.device_count())
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local[1]))
+    store, *_ = next(rendezvous("env://", *place, timeout=LONGEST_WAIT))
     distributed.init_process_group(
         BACKEND if torch.cuda.is_available() else "gloo",
+        store=_unused(store, *place),
         rank=place[0],
         world_size=place[1],
         timeout=LONGEST_WAIT,
@@ -192,6 +197,29 @@ def _join(
         return function(*arguments)
     finally:
         distributed.destroy_process_group()
+
+
+def _unused(store: Any, own_rank: int, count: int) -> Any:
+    """Return a part of a store that no earlier attempt has used.
+
+    torchrun (2.13) keeps one store for all attempts, so that a process that is started again may
+    read the address of one that has died. Every process gives itself a name; the first one, whose
+    name is that of the part, hands it to the names that it finds until all have answered.
+    """
+    own = uuid4().hex
+    if own_rank > 0:
+        store.set(f"name/{own_rank}", own)
+        part = store.get(f"part/{own}").decode()  # waits for it
+        store.set(f"answer/{part}/{own_rank}", "")
+        return PrefixStore(part, store)
+    missing = set(range(1, count))
+    while missing:
+        for each in missing:
+            if store.check([f"name/{each}"]):
+                store.set(f"part/{store.get(f'name/{each}').decode()}", own)
+        missing = {each for each in missing if not store.check([f"answer/{own}/{each}"])}
+        time.sleep(ANSWER_CHECK_SECONDS)
+    return PrefixStore(own, store)
 
 
 def _join_child(

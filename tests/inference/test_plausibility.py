@@ -9,7 +9,13 @@ from tiny_model import write_tiny_model
 
 from asr.audio.read import read
 from asr.inference import decoding
-from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
+from asr.inference.plausibility import (
+    Evidence,
+    Plausibility,
+    is_doubtful,
+    is_noise,
+    is_without_sound,
+)
 from asr.inference.recognizer import Recognizer
 from asr.render.transcripts import parts
 from asr.results import Segment, StopReason, Transcript, Word
@@ -53,6 +59,33 @@ def test_loops_what_is_not_english_and_what_has_no_sound_are_doubtful():
     assert is_doubtful(spoken, ctc, 0.4)
     assert not is_doubtful(spoken, ctc, 0.6) and not is_doubtful(spoken, ctc, None)
     assert is_doubtful(hypothesis([3] * 99), ctc, None)  # even where no score is known
+
+
+def test_a_short_text_of_which_decoder_and_ctc_are_unsure_is_noise():
+    eight = [3, 0] * 8  # of probability 0.9 each: 7.2 characters, of 4 per second at least
+    unsure, sure = hypothesis([3, 4, 3], -1.24), hypothesis([3, 4, 3], -1.16)  # -0.3 per token
+    assert is_noise(unsure, posteriors(eight), 1.9) and not is_noise(unsure, posteriors(eight), 1.7)
+    assert is_noise(unsure, posteriors(eight, share=0.3), 1.7)
+    assert not is_noise(sure, posteriors(eight), 1.9)
+    assert not is_noise(unsure, posteriors([0, 0]), 3.1)  # such long speech is no noise
+    assert is_noise(unsure, posteriors([0, 0]), 2.9) and not is_noise(unsure, None, 2.9)
+
+
+def test_a_text_of_noise_is_left_out_by_greedy_search_too(tmp_path, monkeypatch):
+    recognizer = Recognizer.load(write_tiny_model(tmp_path / "tiny")).configured(beam=1)
+    sound = read(FLAC).samples[:24_000]
+    assert recognizer.transcribe(sound, rate=16_000).text
+    asked = []
+
+    def noise(found, ctc, seconds):
+        asked.append((ctc.shape[1], seconds))
+        return True
+
+    monkeypatch.setattr(decoding, "is_noise", noise)
+    found = recognizer.transcribe(sound, rate=16_000)
+    assert found.text == "" and found.stop_reason == "silence"
+    ((symbols, seconds),) = asked
+    assert symbols == len(recognizer.loaded.vocabulary) and 0 < seconds <= 1.5
 
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
