@@ -21,7 +21,6 @@ _MOST_LONGER: Final = 2.0  # factor by which a text and the best CTC path may di
 _SPARE: Final = 10  # … and characters besides, for short texts
 SLOWEST_SPEECH: Final = 4.0  # characters per second; the slowest LibriSpeech readers have 5
 _SHORT: Final = 3.0  # seconds of speech; noise taken for speech was at most 2.8 s long
-_UNSURE: Final = -0.3  # nats per token by the decoder; texts of noise had at most -0.35
 
 
 class Evidence(NamedTuple):
@@ -88,19 +87,19 @@ def is_without_sound(found: Hypothesis, ctc: NDArray[np.float32] | None) -> bool
     return longer > _MOST_LONGER * shorter + _SPARE
 
 
-def is_noise(found: Hypothesis, ctc: NDArray[np.float32] | None, seconds: float) -> bool:
-    """Return whether a text was read from noise: decoder and CTC are both unsure of it.
+def is_noise(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
+    """Return whether the text of a piece was read from noise.
 
-    CTC is unsure if the characters on its best path, each counted by its probability (their
-    geometric mean), are fewer than in the slowest speech. It holds for every search, and only for
-    short pieces: noise is seldom taken for long speech.
+    It is by CTC alone, as the decoder is a language model too and is sure of "if you":
+    the characters on the best path, times their probability (geometric mean), are fewer than in the
+    slowest speech. It holds for every search, and only for short pieces: noise is seldom taken for
+    long speech.
     ctc: (T', V) log-probabilities of the audio; without them nothing is noise. seconds: of speech.
     """
     if ctc is None or seconds >= _SHORT:
         return False
     certain = len(_best_path(ctc)) * np.exp(_certainty(ctc))
-    unsure = found.log_probability < _UNSURE * (len(found.tokens) + 1)
-    return bool(unsure and certain < SLOWEST_SPEECH * seconds)
+    return bool(certain < SLOWEST_SPEECH * seconds)
 
 
 def is_doubtful(found: Hypothesis, ctc: NDArray[np.float32] | None, english: float | None) -> bool:
