@@ -143,7 +143,7 @@ def test_a_text_without_sound_under_it_is_a_loop_or_of_another_length():
 @pytest.mark.parametrize("second", [StopReason.EOS, StopReason.REPEAT])
 def test_a_loop_is_decoded_again_and_marked_if_it_stays(tmp_path, monkeypatch, second):
     recognizer = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
-    search, weights = decoding._search, []
+    search, weights, tokens = decoding._search, [], []
 
     def looping(loaded, encoded, options):
         weights.append((len(encoded.lengths), options.lm_weight, options.ctc_weight))
@@ -152,6 +152,8 @@ def test_a_loop_is_decoded_again_and_marked_if_it_stays(tmp_path, monkeypatch, s
         lengths = encoded.ctc_lengths.tolist()
         paths = ctc_greedy(encoded.ctc, encoded.ctc_lengths)
         assert len(found) == len(reasons) == len(lengths)
+        paths = paths if len(weights) == 1 else [path[1:] for path in paths]  # another text
+        tokens.append(paths)
         return [
             each._replace(tokens=path or [1], weights=np.resize(each.weights, (len(path or [1]) + 1,
             each.weights.shape[1])), token_log_probabilities=[-0.5] * (len(path or [1]) + 1),
@@ -165,5 +167,8 @@ def test_a_loop_is_decoded_again_and_marked_if_it_stays(tmp_path, monkeypatch, s
     assert [each[0] for each in weights] == [2, 1]
     assert weights[1][1:] == (0.0, 0.5)
     assert (one.stop_reason, two.stop_reason) == (StopReason.EOS, second)
+    kept = tokens[1][0] if second == StopReason.EOS else tokens[0][1]
+    assert tokens[1][0] != tokens[0][1]
+    assert two.text.split() == recognizer.loaded.vocabulary.decode(kept).split()
     assert not one.segments[0].low_confidence
     assert two.segments[0].low_confidence == (second != StopReason.EOS)
