@@ -31,7 +31,7 @@ from asr.lm.recurrent import RecurrentWords
 from asr.lm.word_ngrams import Floats, Integers, WordNgrams
 from asr.model_folder import CONFIG
 from asr.search.contract import Booleans
-from asr.search.trees import change
+from asr.search.trees import change, spread
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
 SPELLING_ORDER = 5  # of the character n-grams of unknown words
@@ -159,7 +159,7 @@ class WordModel:
             alive = np.ones(tokens.shape, np.bool_)
         at = np.nonzero(alive)[0], parents[alive]
         scored = self._scored(self._extended(state, at, tokens[alive]))
-        return change(lambda each: _spread(each, alive), scored)
+        return change(lambda each: spread(each, alive), scored)
 
     def _extended(
         self, state: WordState, at: tuple[Integers, Integers], tokens: Integers
@@ -249,12 +249,3 @@ class WordModel:
         own = self._recurrent.range(recurrent.tolist(), stops.tolist(), first, after)
         own *= goes_on[rows]
         return found + RECURRENT_SHARE * (own - found)
-
-
-def _spread(values: NDArray[np.generic], alive: Booleans) -> NDArray[np.generic]:
-    """Return (B, N, …) with values (F, …) where alive (B, N) is true, and zeros elsewhere."""
-    if len(values) == alive.size:
-        return values.reshape(*alive.shape, *values.shape[1:])
-    spread = np.zeros((*alive.shape, *values.shape[1:]), values.dtype)
-    spread[alive] = values
-    return spread

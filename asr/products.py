@@ -1,0 +1,34 @@
+"""Matrix products with few rows, which OpenBLAS computes slowly where their number is odd.
+
+OpenBLAS copies the matrix before a product of two rows or more, and its kernels take four rows at
+once. On a processor with AVX2, 2 rows by a matrix of 640 × 2560 take 0.71 ms, as 2 products of a
+vector 0.27 ms; 6 rows take 0.96 ms, 8 rows 0.61 ms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEW_ROWS = 3  # up to this many, a product of each row is faster than one of all
+_AT_ONCE = 4  # rows of OpenBLAS's kernels
+_MANY = 64  # rows above which the last ones cost little
+
+Singles = NDArray[np.float32]
+
+
+def product(rows: Singles, matrix: Singles) -> Singles:
+    """Multiply rows (M, I) by a matrix (I, O), both contiguous → (M, O)."""
+    count = len(rows)
+    if 1 < count <= FEW_ROWS:
+        return np.matmul(rows[:, None], matrix)[:, 0]
+    if count % _AT_ONCE == 0 or count < 2 or count % _AT_ONCE == 0 or count > _MANY:
+        return np.matmul(rows, matrix)
+    padded = np.zeros((padded_to(count), rows.shape[1]), np.float32)
+    padded[:count] = rows
+    return np.matmul(padded, matrix)[:count]
+
+
+def padded_to(count: int) -> int:
+    """Return the number of rows with which a product of `count` rows is fastest."""
+    return count if count <= FEW_ROWS else -(-count // _AT_ONCE) * _AT_ONCE
