@@ -24,6 +24,7 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # Beside the weights, where there are any:
 LANGUAGE_MODEL = "words.npz"  # see `WordModel.load`
 BOUNDARIES = "boundaries.safetensors"  # see `asr.models.boundary`
+PACE = "pace.safetensors"  # see `asr.runtime.pace`
 # Of `asr export`; the features only where the model computes its own:
 ENCODER_GRAPH, STEP_GRAPH, FEATURES_GRAPH = "encoder.onnx", "step.onnx", "features.onnx"
 SCALE = ".scale"  # suffix of a matrix of 8 bits: one factor a row

@@ -13,6 +13,7 @@ from asr.model_folder import (
     BOUNDARIES,
     CONFIG,
     LANGUAGE_MODEL,
+    PACE,
     WEIGHTS,
     find_folder,
     read_arrays,
@@ -91,7 +92,7 @@ def _names(model: Path) -> list[str]:
         listed = {*read_checksums(model)}
     except UserError:
         listed = {CHECKSUMS}
-    known = {CONFIG, WEIGHTS, LANGUAGE_MODEL, BOUNDARIES}
+    known = {CONFIG, WEIGHTS, LANGUAGE_MODEL, BOUNDARIES, PACE}
     there = {each.name for each in model.glob("*.json")} - {CHECKSUMS}
     return sorted(listed | there | {name for name in known if (model / name).exists()})
 

@@ -12,6 +12,7 @@ from asr.audio.mel import SECONDS_PER_FRAME
 from asr.audio.read import SAMPLE_RATE
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece, pad, slowed
+from asr.runtime.pace import PaceNetwork
 from asr.search.ctc_path import ctc_greedy
 from asr.search.trees import put
 
@@ -44,13 +45,13 @@ def encode(loaded: LoadedModel, pieces: Sequence[Piece], fastest: float = 0.0) -
     The training data has little fast speech, and an 80 ms annotation then covers fewer characters.
     fastest: 0 slows nothing down.
     """
+    if fastest and loaded.pace is not None:
+        return _encode_once(loaded, loaded.pace, pieces, fastest)
     encoded = _encode(loaded, pieces, [1.0] * len(pieces))
     if not fastest or encoded.ctc is None:
         return encoded
-    characters = ctc_greedy(encoded.ctc, encoded.ctc_lengths)
-    paces = [
-        _pace(len(each), piece, fastest) for each, piece in zip(characters, pieces, strict=True)
-    ]
+    counts = [len(each) for each in ctc_greedy(encoded.ctc, encoded.ctc_lengths)]
+    paces = _paces(counts, pieces, fastest)
     fast = np.flatnonzero(np.array(paces) < 1)
     if not len(fast):
         return encoded
@@ -67,9 +68,36 @@ def encode(loaded: LoadedModel, pieces: Sequence[Piece], fastest: float = 0.0) -
     )
 
 
-def _encode(loaded: LoadedModel, pieces: Sequence[Piece], paces: Sequence[float]) -> EncodedPieces:
-    audio = pad([slowed(piece, pace) for piece, pace in zip(pieces, paces, strict=True)])
-    encoded = loaded.engine.encode(audio)
+def _encode_once(
+    loaded: LoadedModel, network: PaceNetwork, pieces: Sequence[Piece], fastest: float
+) -> EncodedPieces:
+    """Encode a batch whose speaking rates are found from its features."""
+    features = [*loaded.engine.features(pad(pieces))]
+    paces = _paces([network.characters(each) for each in features], pieces, fastest)
+    encoded = _encode(loaded, pieces, paces, features)
+    frames = round(loaded.seconds_per_annotation / SECONDS_PER_FRAME)  # of each annotation
+    return encoded._replace(
+        seconds_per_annotation=encoded.seconds_per_annotation * np.array(paces),
+        own_lengths=np.array([-(-len(each) // frames) for each in features]),
+        features=features,
+    )
+
+
+def _encode(
+    loaded: LoadedModel,
+    pieces: Sequence[Piece],
+    paces: Sequence[float],
+    features: Sequence[NDArray[np.float32]] | None = None,
+) -> EncodedPieces:
+    """Encode a batch at the speeds `paces`; features: of each piece at its own speed, if known."""
+    changed = [slowed(piece, pace) for piece, pace in zip(pieces, paces, strict=True)]
+    audio = pad(changed)
+    if features is not None:
+        slow = [each for each, pace in zip(changed, paces, strict=True) if pace < 1]
+        others = iter(loaded.engine.features(pad(slow)) if slow else ())
+        pairs = zip(features, paces, strict=True)
+        features = [next(others) if pace < 1 else each for each, pace in pairs]
+    encoded = loaded.engine.encode(audio, features)
     return EncodedPieces(
         memory=encoded.memory,
         lengths=encoded.lengths,
@@ -82,7 +110,13 @@ def _encode(loaded: LoadedModel, pieces: Sequence[Piece], paces: Sequence[float]
     )
 
 
-def _pace(characters: int, piece: Piece, fastest: float) -> float:
+def _paces(characters: Sequence[float], pieces: Sequence[Piece], fastest: float) -> list[float]:
+    """Return the factor of the speed at which each piece has `fastest` characters per second."""
+    pairs = zip(characters, pieces, strict=True)
+    return [_pace(count, piece, fastest) for count, piece in pairs]
+
+
+def _pace(characters: float, piece: Piece, fastest: float) -> float:
     """Return the factor of the speed at which a piece has `fastest` characters per second."""
     return min(1.0, max(SLOWEST, fastest * seconds_of_speech(piece) / max(characters, 1)))
 

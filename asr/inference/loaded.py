@@ -18,6 +18,7 @@ from asr.models.settings import SpeechSettings
 from asr.runtime.boundary import BoundaryRefiner
 from asr.runtime.engine import Engine
 from asr.runtime.load import load_engine
+from asr.runtime.pace import PaceNetwork
 from asr.runtime.punctuator import Punctuator
 from asr.search.hotwords import HotwordGraph
 from asr.search.word_penalty import WordPenalty
@@ -35,7 +36,7 @@ class LoadedModel:
     decoding: the model's own defaults of the search. calibration: of word confidence with these
     defaults, or None. plausibility: of segments with these defaults, or None. written: folder of
     the model that writes transcripts with punctuation and case, or None. hotwords: words that the
-    search favours, or None.
+    search favours, or None. pace: the network that finds the speaking rate, or None.
     """
 
     engine: Engine
@@ -48,6 +49,7 @@ class LoadedModel:
     written: Path | None = None
     plausibility: Plausibility | None = None
     hotwords: HotwordGraph | None = None
+    pace: PaceNetwork | None = None
 
     @classmethod
     def load(cls, path: Path, device: str = "cpu", runtime: str = "auto") -> LoadedModel:
@@ -78,6 +80,7 @@ class LoadedModel:
             if folder.confidence
             else None,
             written=Path(folder.written) if folder.written else None,
+            pace=PaceNetwork.load(folder.path, settings.features.mels),
             plausibility=from_table(
                 Plausibility, folder.plausibility, f"{folder.path}: plausibility"
             )

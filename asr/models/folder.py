@@ -20,6 +20,7 @@ from asr.model_folder import (
     CONFIG,
     FORMAT,
     LANGUAGE_MODEL,
+    PACE,
     SCALE,
     WEIGHTS,
     ModelFolder,
@@ -35,6 +36,7 @@ __all__ = [
     "CONFIG",
     "FORMAT",
     "LANGUAGE_MODEL",
+    "PACE",
     "WEIGHTS",
     "ModelFolder",
     "build_with_weights",
@@ -95,7 +97,7 @@ def save_folder(
     files[WEIGHTS] = save(kept, {"format": str(FORMAT)})
     for name, content in files.items():
         write_whole(path / name, content)
-    write_checksums(path, {*files, LANGUAGE_MODEL, BOUNDARIES})
+    write_checksums(path, {*files, LANGUAGE_MODEL, BOUNDARIES, PACE})
 
 
 def copy_folder(
@@ -108,7 +110,8 @@ def copy_folder(
 ) -> None:
     """Write a copy of a model folder with weights of `bits` bits.
 
-    Language models and boundary model are copied unchanged; without any, those of the target stay.
+    Language models, boundary model and pace network are copied unchanged; those of the target stay
+    where the source has none.
     decoding, language_model, written: see `ModelFolder`; None keeps those of the source.
 
     Raises:
@@ -134,13 +137,14 @@ def copy_folder(
 
 
 def copy_companions(source: Path, target: Path) -> None:
-    """Copy the language models and the boundary model of a model folder to another one."""
+    """Copy language models, boundary model and pace network of a model folder to another one."""
     if target.samefile(source):
         return
     ngrams = source / LANGUAGE_MODEL
-    if (source / BOUNDARIES).is_file():
-        shutil.copy(source / BOUNDARIES, target)
-        renew_checksum(target / BOUNDARIES)
+    for name in (BOUNDARIES, PACE):
+        if (source / name).is_file():
+            shutil.copy(source / name, target)
+            renew_checksum(target / name)
     if ngrams.is_file():
         recurrent = ngrams.with_suffix("")
         shutil.rmtree(target / recurrent.name, ignore_errors=True)

@@ -70,8 +70,13 @@ class Engine(Protocol):
     def has_ctc(self) -> bool:
         """Whether the model has a CTC head."""
 
-    def encode(self, audio: PaddedAudio) -> EncodedAudio:
-        """Encode a batch."""
+    def features(self, audio: PaddedAudio) -> Sequence[NDArray[np.float32]]:
+        """Return the normalised features (F, size) of each recording."""
+
+    def encode(
+        self, audio: PaddedAudio, features: Sequence[NDArray[np.float32]] | None = None
+    ) -> EncodedAudio:
+        """Encode a batch; features: those of `features`, if they are known."""
 
     def put(self, memory: Any, rows: NDArray[np.int64], other: Any) -> Any:
         """Return a memory in which the recordings rows (b,) are those of another memory."""

@@ -38,17 +38,26 @@ class TorchEngine:
         return self.model.ctc is not None
 
     @torch.inference_mode()
-    def encode(self, audio: PaddedAudio) -> EncodedAudio:
-        """See `Engine.encode`."""
+    def features(self, audio: PaddedAudio) -> list[NDArray[np.float32]]:
+        """See `Engine.features`."""
+        device = next(self.model.parameters()).device
+        samples, lengths, _ = (torch.from_numpy(each).to(device) for each in audio)
+        features, frames = self.model.features(samples, lengths)
+        return _rows(self.model.normalizer(features, frames), frames)
+
+    @torch.inference_mode()
+    def encode(
+        self, audio: PaddedAudio, features: Sequence[NDArray[np.float32]] | None = None
+    ) -> EncodedAudio:
+        """See `Engine.encode`; the features are computed again, on the device."""
         waveforms = Waveforms(*map(torch.from_numpy, audio))
         encoded = self.model.encode(waveforms.to(next(self.model.parameters()).device))
-        features, frames = encoded.features.cpu().numpy(), encoded.frames.tolist()
         return EncodedAudio(
             memory=encoded.memory,
             lengths=encoded.lengths.cpu().numpy(),
             ctc=None if encoded.ctc_log_probs is None else encoded.ctc_log_probs.cpu().numpy(),
             ctc_lengths=encoded.ctc_lengths.cpu().numpy(),
-            features=[each[:count] for each, count in zip(features, frames, strict=True)],
+            features=_rows(encoded.features, encoded.frames),
         )
 
     @torch.inference_mode()
@@ -80,6 +89,12 @@ class TorchEngine:
     def windowed(self, attention: AttentionSettings) -> TorchEngine:
         """See `Engine.windowed`."""
         return TorchEngine(self.model.windowed(build_window(attention)))
+
+
+def _rows(features: Tensor, frames: Tensor) -> list[NDArray[np.float32]]:
+    """Return the features (F, size) of each recording, of a padded batch."""
+    rows = features.cpu().numpy()
+    return [each[:count] for each, count in zip(rows, frames.tolist(), strict=True)]
 
 
 def _put(one: Tensor, rows: Tensor, two: Tensor) -> Tensor:

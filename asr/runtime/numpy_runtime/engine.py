@@ -89,10 +89,14 @@ class NumpyEngine:
         """See `Engine.has_ctc`."""
         return self._ctc is not None
 
-    def encode(self, audio: PaddedAudio) -> EncodedAudio:
-        """See `Engine.encode`."""
+    def features(self, audio: PaddedAudio) -> list[Array]:
+        """See `Engine.features`."""
         given = [row[:length] for row, length in zip(audio.samples, audio.lengths, strict=True)]
-        features = [self._normalised(self._features(samples)) for samples in given]
+        return [self._normalised(self._features(samples)) for samples in given]
+
+    def encode(self, audio: PaddedAudio, features: Sequence[Array] | None = None) -> EncodedAudio:
+        """See `Engine.encode`."""
+        features = self.features(audio) if features is None else features
         values, lengths = self._encoder(features)
         mask = within(lengths, values.shape[1])
         subframes = self.settings.ctc.subframes
