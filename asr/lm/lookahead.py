@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from asr.errors import UserError
 from asr.lm.arpa import is_arpa, read_arpa
 from asr.lm.characters import NgramModel
-from asr.lm.lexicon import Lexicon
+from asr.lm.lexicon import Lexicon, spell
 from asr.lm.ranges import NgramRanges
 from asr.lm.recurrent import RecurrentWords
 from asr.lm.word_ngrams import Floats, Integers, WordNgrams
@@ -99,9 +99,8 @@ class WordModel:
             )
         (self._space,) = vocabulary.encode(" ")
         self._ngrams = NgramRanges(ngrams)
-        spelt = [vocabulary.encode(word) for word in ngrams.words]
+        spelt = spell(ngrams.words, vocabulary)
         self._spelling = NgramModel.train(spelt, len(vocabulary), SPELLING_ORDER)
-        del spelt
         self._lexicon = Lexicon(ngrams.words, vocabulary)
         self._recurrent = recurrent
 

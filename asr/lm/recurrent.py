@@ -136,14 +136,15 @@ class RecurrentWords:
     def __init__(self, model: LSTMWords, vocabulary: Vocabulary, ngrams: WordNgrams) -> None:
         """Match the words of the model, by its vocabulary, to those of the n-grams."""
         self._model = model
-        ids = np.array([*(vocabulary.encode(word)[0] for word in ngrams.words), EOS, EOS, UNK])
+        ids = np.array([*vocabulary.encode(" ".join(ngrams.words)), EOS, EOS, UNK])
         is_shared = (ids != UNK) & (ids != EOS)
         self._ids, self._shared = ids, ids[is_shared]
-        self._shared_before = np.cumsum([0, *is_shared])  # (W + 4,), shared words before each
+        # (W + 4,), of shared words before each
+        self._shared_before = np.concatenate([[0], np.cumsum(is_shared)])
         others = ngrams.unigrams * (ids == UNK)
         if not others.sum():  # texts in which every word was known
             others[-1] = 1  # of the unknown word
-        self._others = np.cumsum([0, *(others / others.sum())])  # (W + 4,)
+        self._others = np.concatenate([[0.0], np.cumsum(others / others.sum())])  # (W + 4,)
 
     @classmethod
     def load(cls, folder: Path, ngrams: WordNgrams) -> RecurrentWords:
