@@ -19,16 +19,13 @@ Singles = NDArray[np.float32]
 
 def product(rows: Singles, matrix: Singles) -> Singles:
     """Multiply rows (M, I) by a matrix (I, O), both contiguous → (M, O)."""
-    count = len(rows)
+    count, found = len(rows), rows
     if 1 < count <= FEW_ROWS:
-        return np.matmul(rows[:, None], matrix)[:, 0]
-    if count % _AT_ONCE == 0 or count < 2 or count % _AT_ONCE == 0 or count > _MANY:
-        return np.matmul(rows, matrix)
-    padded = np.zeros((padded_to(count), rows.shape[1]), np.float32)
-    padded[:count] = rows
-    return np.matmul(padded, matrix)[:count]
-
-
-def padded_to(count: int) -> int:
-    """Return the number of rows with which a product of `count` rows is fastest."""
-    return count if count <= FEW_ROWS else -(-count // _AT_ONCE) * _AT_ONCE
+        found = np.matmul(rows[:, None], matrix)[:, 0]
+    elif count % _AT_ONCE == 0 or count < 2 or count > _MANY:
+        found = np.matmul(rows, matrix)
+    else:
+        padded = np.zeros((-(-count // _AT_ONCE) * _AT_ONCE, rows.shape[1]), np.float32)
+        padded[:count] = rows
+        found = np.matmul(padded, matrix)[:count]
+    return found

@@ -74,9 +74,10 @@ class PaceModel(nn.Module):
             padded = functional.pad(hidden, (0, 0, width // 2, width // 2))
             windows = padded.unfold(1, width, stride).transpose(2, 3)  # (B, ·, width, I)
             hidden = layer(windows.flatten(2)).relu()
+            inside = torch.arange(hidden.size(1)) * STRIDE < lengths[:, None]
+            hidden = hidden * inside[..., None]  # as zeros follow a recording that is alone
         densities = functional.softplus(self.density(hidden))[..., 0]
-        places = torch.arange(densities.size(1)) * STRIDE
-        return (densities * (places < lengths[:, None])).sum(1)
+        return (densities * inside).sum(1)
 
 
 def examples_of(loaded: LoadedModel, utterances: Sequence[Utterance], seed: int) -> list[Example]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from asr.errors import UserError
 from asr.search.contract import Booleans
+from asr.search.trees import reorder
 from asr.text.vocabulary import BLANK, EOS
 
 Integers = NDArray[np.int64]
@@ -130,7 +131,7 @@ class NgramModel:
         alive: Booleans | None = None,
     ) -> Integers:
         """See `LanguageModel.advance`."""
-        return self.follow(np.take_along_axis(state, parents, axis=1), tokens)
+        return self.follow(reorder(state, parents), tokens)
 
     def follow(self, state: Integers, tokens: Integers) -> Integers:
         """Append a token (…) to each text; state (…)."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice
+from operator import ge
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class Lexicon:
         Raises:
             ValueError: no words, not sorted, or one occurs twice.
         """
-        if not words or any(a >= b for a, b in pairwise(words)):
+        if not words or any(map(ge, words, islice(words, 1, None))):
             raise ValueError("a lexicon needs at least one word, and its words sorted, each once")
         spelt = spell(words, vocabulary)
         lengths = spelt.lengths

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.search.contract import Booleans, Floats, Integers
+from asr.search.trees import reorder
 from asr.text.vocabulary import BLANK, EOS
 
 Doubles = NDArray[np.float64]
@@ -111,7 +112,7 @@ class CTCPrefixScorer:
         self, state: CTCState, parents: Integers, tokens: Integers, alive: Booleans
     ) -> CTCState:
         """See `Scorer.advance`."""
-        audio, kept = state.audio, np.take_along_axis(state.rows, parents, 1)[alive]  # (F',)
+        audio, kept = state.audio, reorder(state.rows, parents)[alive]  # (F',)
         utterance, symbol, before, scale = (each[kept] for each in state[2:6])
         last, tokens = state.last[kept], tokens[alive]
         symbol[last == tokens] = 0  # a repeated symbol needs a blank between
