@@ -19,7 +19,8 @@ Singles = NDArray[np.float32]
 
 def product(rows: Singles, matrix: Singles) -> Singles:
     """Multiply rows (M, I) by a matrix (I, O), both contiguous → (M, O)."""
-    count, found = len(rows), rows
+    count = len(rows)
+    found: Singles
     if 1 < count <= FEW_ROWS:
         found = np.matmul(rows[:, None], matrix)[:, 0]
     elif count % _AT_ONCE == 0 or count < 2 or count > _MANY:

@@ -50,7 +50,7 @@ class Lexicon:
         whole = np.zeros(count + 1, np.bool_)
         after[0] = len(words)
         parent = np.zeros(len(words), np.int64)
-        for depth in range(points.shape[1]):
+        for depth in range(int(lengths.max())):
             long = np.flatnonzero(lengths > depth)
             new = shared[long] <= depth
             # A prefix shared with the word before has the node created for an earlier word.

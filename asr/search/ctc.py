@@ -113,7 +113,8 @@ class CTCPrefixScorer:
     ) -> CTCState:
         """See `Scorer.advance`."""
         audio, kept = state.audio, reorder(state.rows, parents)[alive]  # (F',)
-        utterance, symbol, before, scale = (each[kept] for each in state[2:6])
+        utterance, scale = state.utterance[kept], state.scale[kept]
+        symbol, before = state.symbol[kept], state.blank[kept]
         last, tokens = state.last[kept], tokens[alive]
         symbol[last == tokens] = 0  # a repeated symbol needs a blank between
         before += symbol  # φ, (F', K, 8)
