@@ -87,7 +87,7 @@ def _records(follower: Follower) -> Callable[[Iterable[Position]], None]:
 
 
 class _Sentences:
-    """Writes a sentence to stdout when it is begun, and its current word over itself to a terminal."""
+    """Writes a sentence to stdout when it is begun; on a terminal, its current word over itself."""
 
     def __init__(self, follower: Follower, terminal: TextIO) -> None:
         self._follower = follower
