@@ -158,6 +158,22 @@ def test_the_toys_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch,
             start(patch, paths, *asked, "--steps", 1)
 
 
+@pytest.mark.parametrize("module", ["kinds", "runs", "paths"])
+def test_a_signal_that_stops_a_run_stops_the_command(module, tmp_path, monkeypatch):
+    monkeypatch.setattr("asr.training.run.run", lambda *_, **__: None)  # as when it was stopped
+    monkeypatch.setattr(paths, "train", lambda *_, **__: None)
+    with pytest.raises(KeyboardInterrupt):
+        if module == "kinds":
+            asked = [WORDS, tmp_path, "--kinds", "additive", "--cells", "gru", "--seeds", 1]
+            start(monkeypatch, kinds, *asked)
+        elif module == "runs":
+            (tmp_path / "one.unfinished").mkdir()
+            runs.train(WORDS, tmp_path / "one", WORDS.parent, [])
+        else:
+            start(monkeypatch, paths, tmp_path, "--toys", "copy", "--cuts", "full", "--seeds", 1)
+    assert not (tmp_path / "one").exists()
+
+
 # several seeds
 
 

@@ -14,8 +14,8 @@ HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer
 
 # Package → the parts of asr that it may import in addition to itself, submodules included.
 BASE = {
-    *("asr.checksums", "asr.errors", "asr.model_folder", "asr.reading", "asr.results"),
-    "asr.tables",
+    *("asr.checksums", "asr.errors", "asr.model_folder", "asr.products"),
+    *("asr.reading", "asr.results", "asr.tables"),
 }
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
@@ -26,6 +26,7 @@ ALLOWED = {
     "asr.errors": set(),
     "asr.results": set(),
     "asr.reading": set(),
+    "asr.products": set(),
     "asr.tables": {"asr.errors"},
     "asr.checksums": {"asr.errors"},
     "asr.model_folder": {"asr.checksums", "asr.errors"},

@@ -93,7 +93,7 @@ def test_a_longer_recording_than_allowed_is_refused(transcribe, talk, tmp_path):
 
 
 class Endless(io.RawIOBase):
-    """A stream that has no end, and counts what was read of it."""
+    """A stream that has no end, and counts what was read of it; the test ends it at 256 MiB."""
 
     def __init__(self, head, rest):
         self.head, self.rest, self.taken = head, rest, 0
@@ -102,6 +102,7 @@ class Endless(io.RawIOBase):
         chunk = self.head or self.rest[:size]
         self.head = b""
         self.taken += len(chunk)
+        assert self.taken < 2**28, "read on and on"
         return chunk
 
 

@@ -87,7 +87,7 @@ def _records(follower: Follower) -> Callable[[Iterable[Position]], None]:
 
 
 class _Sentences:
-    """Writes a sentence to stdout when it is begun; to a terminal also its current word."""
+    """Writes a sentence to stdout when it is begun; on a terminal, its current word over itself."""
 
     def __init__(self, follower: Follower, terminal: TextIO) -> None:
         self._follower = follower

@@ -40,11 +40,13 @@ def run(
     elif config.suffix == ".jsonl":
         raise UserError(f"{config}: a manifest; wanted a .toml config, or --from MODEL with it")
     load_config(config, overrides)  # report a mistake before the slow import of torch
+    from asr.training.distributed import is_first
     from asr.training.run import run as train
     from asr.training.stopping import interrupted
 
     model = train(config, folder, data, overrides, continue_anyway)
     if model is None:
         return INTERRUPTED if interrupted() else 0
-    print(model)
+    if is_first():
+        print(model)
     return 0

@@ -18,7 +18,14 @@ from asr.inference.encoding import EncodedPieces, encode, seconds_of_speech
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
-from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
+from asr.inference.plausibility import (
+    SLOWEST_SPEECH,
+    Evidence,
+    Plausibility,
+    is_doubtful,
+    is_noise,
+    is_without_sound,
+)
 from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
 from asr.results import Alternative, Segment, StopReason
@@ -33,7 +40,6 @@ from asr.search.language_model import LanguageModelScorer
 from asr.search.limits import step_limits
 
 SECOND_SEARCH: Final[dict[str, Any]] = {"beam": 8, "ctc_weight": 0.5, "lm_weight": 0.0}
-SLOWEST_SPEECH = 4.0  # characters per second of speech; the slowest LibriSpeech readers have 5
 
 
 def decode_many(
@@ -80,7 +86,7 @@ def search_encoded(
         alternatives = _alternatives(loaded, encoded, options, hypotheses)
     decoded = []
     for row, (piece, hypothesis) in enumerate(zip(pieces, hypotheses, strict=True)):
-        if _is_noise(piece, hypothesis, noise_threshold):
+        if _is_noise(piece, hypothesis, _ctc(encoded, row), noise_threshold):
             decoded.append(silence(piece))
             continue
         english = _english(plausibility, hypothesis, encoded, row)
@@ -249,7 +255,15 @@ def _ctc(encoded: EncodedPieces, row: int) -> NDArray[np.float32] | None:
     return None if encoded.ctc is None else encoded.ctc[row, : encoded.ctc_lengths[row]]
 
 
-def _is_noise(piece: Piece, found: Hypothesis, noise_threshold: float) -> bool:
-    """Return whether a text is slower than speech, and the decoder's score below a threshold."""
-    slow = len(found.tokens) < SLOWEST_SPEECH * seconds_of_speech(piece)
-    return slow and found.log_probability < noise_threshold * (len(found.tokens) + 1)
+def _is_noise(
+    piece: Piece, found: Hypothesis, ctc: NDArray[np.float32] | None, noise_threshold: float
+) -> bool:
+    """Return whether a text was read from noise: CTC finds less than the slowest speech in it.
+
+    Or the text is slower than speech, and the decoder's score below a threshold.
+    """
+    seconds = seconds_of_speech(piece)
+    slow = len(found.tokens) < SLOWEST_SPEECH * seconds
+    if slow and found.log_probability < noise_threshold * (len(found.tokens) + 1):
+        return True
+    return is_noise(ctc, seconds)

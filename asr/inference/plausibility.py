@@ -19,6 +19,8 @@ LEAST_ENGLISH: Final = 0.5  # below it a recording is warned of, and a segment i
 _LOOPS: Final = (StopReason.REPEAT, StopReason.LENGTH)
 _MOST_LONGER: Final = 2.0  # factor by which a text and the best CTC path may differ in length, …
 _SPARE: Final = 10  # … and characters besides, for short texts
+SLOWEST_SPEECH: Final = 4.0  # characters per second; the slowest LibriSpeech readers have 5
+_SHORT: Final = 3.0  # seconds of speech; noise taken for speech was at most 2.8 s long
 
 
 class Evidence(NamedTuple):
@@ -39,14 +41,13 @@ class Evidence(NamedTuple):
     @classmethod
     def of(cls, found: Hypothesis, ctc: NDArray[np.float32]) -> Evidence:
         """Return the evidence of a hypothesis; ctc: (T', V) log-probabilities of its audio."""
-        (path,) = ctc_greedy(ctc[None], np.array([len(ctc)]))
-        best = ctc.max(-1)[ctc.argmax(-1) != BLANK]
+        path = _best_path(ctc)
         steps = len(found.tokens) + 1
         return cls(
             found.log_probability / steps,
             found.score / steps,
             lcs_ratio(path, found.tokens),
-            float(best.mean()) if len(best) else 0.0,
+            _certainty(ctc),
             float(np.log(steps)),
         )
 
@@ -82,9 +83,23 @@ def is_without_sound(found: Hypothesis, ctc: NDArray[np.float32] | None) -> bool
         return True
     if ctc is None:
         return False
-    (path,) = ctc_greedy(ctc[None], np.array([len(ctc)]))
-    shorter, longer = sorted((len(path), len(found.tokens)))
+    shorter, longer = sorted((len(_best_path(ctc)), len(found.tokens)))
     return longer > _MOST_LONGER * shorter + _SPARE
+
+
+def is_noise(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
+    """Return whether the text of a piece was read from noise.
+
+    It is by CTC alone, as the decoder is a language model too and is sure of "if you":
+    the characters on the best path, times their probability (geometric mean), are fewer than in the
+    slowest speech. It holds for every search, and only for short pieces: noise is seldom taken for
+    long speech.
+    ctc: (T', V) log-probabilities of the audio; without them nothing is noise. seconds: of speech.
+    """
+    if ctc is None or seconds >= _SHORT:
+        return False
+    certain = len(_best_path(ctc)) * np.exp(_certainty(ctc))
+    return bool(certain < SLOWEST_SPEECH * seconds)
 
 
 def is_doubtful(found: Hypothesis, ctc: NDArray[np.float32] | None, english: float | None) -> bool:
@@ -93,3 +108,14 @@ def is_doubtful(found: Hypothesis, ctc: NDArray[np.float32] | None, english: flo
     english: the score of the segment, None if it has none.
     """
     return is_without_sound(found, ctc) or (english is not None and english < LEAST_ENGLISH)
+
+
+def _best_path(ctc: NDArray[np.float32]) -> list[int]:
+    (path,) = ctc_greedy(ctc[None], np.array([len(ctc)]))
+    return path
+
+
+def _certainty(ctc: NDArray[np.float32]) -> float:
+    """Return the mean log-probability of the frames with a symbol on the best path; 0 without."""
+    best = ctc.max(-1)[ctc.argmax(-1) != BLANK]
+    return float(best.mean()) if len(best) else 0.0

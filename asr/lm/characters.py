@@ -14,6 +14,7 @@ length of the vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from asr.errors import UserError
 from asr.search.contract import Booleans
+from asr.search.trees import reorder
 from asr.text.vocabulary import BLANK, EOS
 
 Integers = NDArray[np.int64]
@@ -38,8 +40,22 @@ class NgramCounts(NamedTuple):
     counts: list[Integers]
 
 
+class Texts(NamedTuple):
+    """N texts of token ids, joined: tokens (S,), lengths (N,)."""
+
+    tokens: Integers
+    lengths: Integers
+
+    @classmethod
+    def of(cls, texts: Iterable[Sequence[int]]) -> Texts:
+        """Join texts."""
+        each = [*texts]
+        tokens = np.fromiter(chain.from_iterable(each), np.int64)
+        return cls(tokens, np.array([len(text) for text in each], np.int64))
+
+
 def count_ngrams(
-    texts: Iterable[Sequence[int]], vocabulary_size: int, order: int = 6, least: int = 1
+    texts: Iterable[Sequence[int]] | Texts, vocabulary_size: int, order: int = 6, least: int = 1
 ) -> NgramCounts:
     """Count n-grams up to `order` in texts of ids without end-of-sentence, which is added.
 
@@ -50,11 +66,15 @@ def count_ngrams(
     """
     if order < 1 or vocabulary_size**order >= 2**63:
         raise UserError(f"n-gram order {order} is too high for {vocabulary_size} tokens; lower it")
-    parts = [np.asarray([EOS, *text, EOS], dtype=np.int64) for text in texts]
-    if not parts:
+    tokens, lengths = texts if isinstance(texts, Texts) else Texts.of(texts)
+    if not len(lengths):
         raise UserError("no text to count n-grams in; give it some lines")
-    stream = np.concatenate(parts)
-    place = np.concatenate([np.arange(len(part)) for part in parts])  # position in its text
+    ends = np.cumsum(lengths + 2)  # of each text in the stream, with an EOS on either side
+    place = np.arange(ends[-1]) - np.repeat(ends - lengths - 2, lengths + 2)  # in its text
+    stream = np.full(ends[-1], EOS)
+    is_token = place > 0
+    is_token[ends - 1] = False
+    stream[is_token] = tokens
     codes = stream.copy()
     grams, counts = [], []
     for size in range(1, order + 1):
@@ -80,7 +100,7 @@ class NgramModel:
     @classmethod
     def train(
         cls,
-        texts: Iterable[Sequence[int]],
+        texts: Iterable[Sequence[int]] | Texts,
         vocabulary_size: int,
         order: int = 6,
         least: int = 1,
@@ -111,7 +131,7 @@ class NgramModel:
         alive: Booleans | None = None,
     ) -> Integers:
         """See `LanguageModel.advance`."""
-        return self.follow(np.take_along_axis(state, parents, axis=1), tokens)
+        return self.follow(reorder(state, parents), tokens)
 
     def follow(self, state: Integers, tokens: Integers) -> Integers:
         """Append a token (…) to each text; state (…)."""

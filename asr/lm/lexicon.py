@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice
+from operator import ge
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.lm.characters import Texts
 from asr.text.vocabulary import Vocabulary
 
 Integers = NDArray[np.int64]
@@ -29,22 +31,26 @@ class Lexicon:
         Raises:
             ValueError: no words, not sorted, or one occurs twice.
         """
-        if not words or any(a >= b for a, b in pairwise(words)):
+        if not words or any(map(ge, words, islice(words, 1, None))):
             raise ValueError("a lexicon needs at least one word, and its words sorted, each once")
-        # Code points, 0 after the end of a word; one column per character.
-        points = np.array(words).view(np.uint32).reshape(len(words), -1)
-        lengths = (points > 0).sum(1)
+        spelt = spell(words, vocabulary)
+        lengths = spelt.lengths
+        inside = np.arange(lengths.max()) < lengths[:, None]  # one column per character
+        characters = np.zeros(inside.shape, np.int64)
+        characters[inside] = spelt.tokens
+        # Words are compared by their code points, 0 after the end: a vocabulary may lack some.
+        points = np.zeros(inside.shape, np.uint32)
+        points[inside] = _points(words)
         shared = np.zeros(len(words), np.int64)  # characters shared with the word before
         shared[1:] = (points[1:] == points[:-1]).cumprod(1).sum(1)
         first_new = 1 + np.concatenate([[0], np.cumsum(lengths - shared)])  # node of each word
         count = int(first_new[-1])
-        characters = _ids(points, vocabulary)
         children = np.full((count + 1, len(vocabulary)), -1, np.int32)  # the last row: node −1
         first, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
         whole = np.zeros(count + 1, np.bool_)
         after[0] = len(words)
         parent = np.zeros(len(words), np.int64)
-        for depth in range(points.shape[1]):
+        for depth in range(int(lengths.max())):
             long = np.flatnonzero(lengths > depth)
             new = shared[long] <= depth
             # A prefix shared with the word before has the node created for an earlier word.
@@ -52,7 +58,7 @@ class Lexicon:
             nodes = first_new[long[creator]] + depth - shared[long[creator]]
             children[parent[long], characters[long, depth]] = nodes
             first[nodes[new]] = long[new]
-            np.maximum.at(after, nodes, long + 1)
+            after[nodes] = long + 1  # of the last word with this prefix
             whole[nodes[lengths[long] == depth + 1]] = True
             parent[long] = nodes
         self.children = children
@@ -61,8 +67,15 @@ class Lexicon:
         self.whole = whole
 
 
-def _ids(points: NDArray[np.uint32], vocabulary: Vocabulary) -> Integers:
-    """Return the id of each code point in a vocabulary of characters."""
-    distinct, inverse = np.unique(points, return_inverse=True)
-    ids = np.array([0 if not point else vocabulary.encode(chr(point))[0] for point in distinct])
-    return np.asarray(ids[inverse].reshape(points.shape))
+def spell(words: Sequence[str], vocabulary: Vocabulary) -> Texts:
+    """Spell words in the characters of a vocabulary; unknown ones become UNK."""
+    points = _points(words)
+    ids = np.zeros(int(points.max(initial=0)) + 1, np.int64)
+    found = np.flatnonzero(np.bincount(points))
+    ids[found] = [vocabulary.encode(chr(point))[0] for point in found.tolist()]
+    return Texts(ids[points], np.fromiter(map(len, words), np.int64, len(words)))
+
+
+def _points(words: Sequence[str]) -> NDArray[np.uint32]:
+    """Return the code points of all words, joined."""
+    return np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from asr.errors import UserError
 from asr.lm.arpa import is_arpa, read_arpa
 from asr.lm.characters import NgramModel
-from asr.lm.lexicon import Lexicon
+from asr.lm.lexicon import Lexicon, spell
 from asr.lm.ranges import NgramRanges
 from asr.lm.recurrent import RecurrentWords
 from asr.lm.word_ngrams import Floats, Integers, WordNgrams
 from asr.model_folder import CONFIG
 from asr.search.contract import Booleans
-from asr.search.trees import change
+from asr.search.trees import change, spread
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
 SPELLING_ORDER = 5  # of the character n-grams of unknown words
@@ -99,9 +99,8 @@ class WordModel:
             )
         (self._space,) = vocabulary.encode(" ")
         self._ngrams = NgramRanges(ngrams)
-        spelt = [vocabulary.encode(word) for word in ngrams.words]
+        spelt = spell(ngrams.words, vocabulary)
         self._spelling = NgramModel.train(spelt, len(vocabulary), SPELLING_ORDER)
-        del spelt
         self._lexicon = Lexicon(ngrams.words, vocabulary)
         self._recurrent = recurrent
 
@@ -159,7 +158,7 @@ class WordModel:
             alive = np.ones(tokens.shape, np.bool_)
         at = np.nonzero(alive)[0], parents[alive]
         scored = self._scored(self._extended(state, at, tokens[alive]))
-        return change(lambda each: _spread(each, alive), scored)
+        return change(lambda each: spread(each, alive), scored)
 
     def _extended(
         self, state: WordState, at: tuple[Integers, Integers], tokens: Integers
@@ -249,12 +248,3 @@ class WordModel:
         own = self._recurrent.range(recurrent.tolist(), stops.tolist(), first, after)
         own *= goes_on[rows]
         return found + RECURRENT_SHARE * (own - found)
-
-
-def _spread(values: NDArray[np.generic], alive: Booleans) -> NDArray[np.generic]:
-    """Return (B, N, …) with values (F, …) where alive (B, N) is true, and zeros elsewhere."""
-    if len(values) == alive.size:
-        return values.reshape(*alive.shape, *values.shape[1:])
-    spread = np.zeros((*alive.shape, *values.shape[1:]), values.dtype)
-    spread[alive] = values
-    return spread

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from asr.errors import UserError
 from asr.lm.word_ngrams import Floats, Integers, WordNgrams
 from asr.model_folder import WEIGHTS, read_arrays, read_folder
+from asr.products import product
 from asr.text.vocabulary import EOS, UNK, Vocabulary
 
 Singles = NDArray[np.float32]
@@ -51,37 +52,35 @@ class LSTMWords:
             KeyError: a weight is missing.
             ValueError: the sizes of two weights do not fit.
         """
-        single = {name: np.asarray(value, np.float32) for name, value in weights.items()}
-        self._embedding = single["embedding.weight"]
-        self._inputs = single["cell.weight_ih_l0"].T  # (M, 4H)
-        self._recurrent = single["cell.weight_hh_l0"].T  # (H, 4H)
-        self._bias = single["cell.bias_ih_l0"] + single["cell.bias_hh_l0"]
-        self._vector = single["vector.weight"].T, single["vector.bias"]
-        self._first = single["first.weight"].T, single["first.bias"]
-        groups = sum(name.startswith("rarer.") and name.endswith(".1.bias") for name in single)
+        self._embedding = np.asarray(weights["embedding.weight"], np.float32)
+        inputs, recurrent = (_turned(weights, f"cell.weight_{part}_l0") for part in ("ih", "hh"))
+        self._bias = _single(weights, "cell.bias_ih_l0") + _single(weights, "cell.bias_hh_l0")
+        self._vector = _turned(weights, "vector.weight"), _single(weights, "vector.bias")
+        self._first = _turned(weights, "first.weight"), _single(weights, "first.bias")
+        groups = sum(name.startswith("rarer.") and name.endswith(".1.bias") for name in weights)
         self._rarer = [
             (
-                single[f"rarer.{at}.0.weight"].T,
-                single[f"rarer.{at}.1.weight"].T,
-                single[f"rarer.{at}.1.bias"],
+                _turned(weights, f"rarer.{at}.0.weight"),
+                _turned(weights, f"rarer.{at}.1.weight"),
+                _single(weights, f"rarer.{at}.1.bias"),
             )
             for at in range(groups)
         ]
+        self._require_sizes(inputs, recurrent)
+        self._gates = np.concatenate([inputs, recurrent])  # (M + H, 4H)
 
-        self._require_sizes()
-
-    def _require_sizes(self) -> None:
+    def _require_sizes(self, inputs: Singles, recurrent: Singles) -> None:
         """Refuse weights whose sizes do not fit each other.
 
         Raises:
             ValueError: the weight.
         """
-        state, rarer = self.state_size, self._rarer
+        state, rarer = len(recurrent), self._rarer
         inner, first = self._vector[0].shape[-1], self._first[0].shape[-1]
         wanted = {
-            "embedding.weight": (self._embedding, (self.size, len(self._inputs))),
-            "cell.weight_ih_l0": (self._inputs, (len(self._inputs), 4 * state)),
-            "cell.weight_hh_l0": (self._recurrent, (state, 4 * state)),
+            "embedding.weight": (self._embedding, (self.size, len(inputs))),
+            "cell.weight_ih_l0": (inputs, (len(inputs), 4 * state)),
+            "cell.weight_hh_l0": (recurrent, (state, 4 * state)),
             "cell.bias": (self._bias, (4 * state,)),
             "vector.weight": (self._vector[0], (state, inner)),
             "vector.bias": (self._vector[1], (inner,)),
@@ -106,7 +105,7 @@ class LSTMWords:
     @property
     def state_size(self) -> int:
         """H, the size of output and cell."""
-        return len(self._recurrent)
+        return len(self._bias) // 4
 
     def step(
         self, words: Integers, output: Singles, cell: Singles
@@ -115,18 +114,17 @@ class LSTMWords:
 
         Returns the probabilities (n, V) of the next words, and the new output and cell.
         """
-        gates = self._embedding[words] @ self._inputs + output @ self._recurrent + self._bias
+        gates = product(np.concatenate([self._embedding[words], output], axis=1), self._gates)
+        gates += self._bias
         input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=-1)
         cell = _sigmoid(forget_gate) * cell + _sigmoid(input_gate) * np.tanh(candidate)
         output = _sigmoid(output_gate) * np.tanh(cell)
-        matrix, bias = self._vector
-        vectors = np.tanh(output @ matrix + bias)  # (n, P)
-        matrix, bias = self._first
-        first = _softmax(vectors @ matrix + bias)
+        vectors = np.tanh(_affine(output, *self._vector))  # (n, P)
+        first = _softmax(_affine(vectors, *self._first))
         size = first.shape[-1] - len(self._rarer)
         parts = [first[:, :size]]
         for at, (reduce, matrix, bias) in enumerate(self._rarer):
-            own = _softmax(vectors @ reduce @ matrix + bias)
+            own = _softmax(_affine(product(vectors, reduce), matrix, bias))
             own *= first[:, size + at, None]
             parts.append(own)
         return np.concatenate(parts, axis=-1), output, cell
@@ -138,14 +136,15 @@ class RecurrentWords:
     def __init__(self, model: LSTMWords, vocabulary: Vocabulary, ngrams: WordNgrams) -> None:
         """Match the words of the model, by its vocabulary, to those of the n-grams."""
         self._model = model
-        ids = np.array([*(vocabulary.encode(word)[0] for word in ngrams.words), EOS, EOS, UNK])
+        ids = np.array([*vocabulary.encode(" ".join(ngrams.words)), EOS, EOS, UNK])
         is_shared = (ids != UNK) & (ids != EOS)
         self._ids, self._shared = ids, ids[is_shared]
-        self._shared_before = np.cumsum([0, *is_shared])  # (W + 4,), shared words before each
+        # (W + 4,), of shared words before each
+        self._shared_before = np.concatenate([[0], np.cumsum(is_shared)])
         others = ngrams.unigrams * (ids == UNK)
         if not others.sum():  # texts in which every word was known
             others[-1] = 1  # of the unknown word
-        self._others = np.cumsum([0, *(others / others.sum())])  # (W + 4,)
+        self._others = np.concatenate([[0.0], np.cumsum(others / others.sum())])  # (W + 4,)
 
     @classmethod
     def load(cls, folder: Path, ngrams: WordNgrams) -> RecurrentWords:
@@ -217,10 +216,26 @@ class RecurrentWords:
     def _read(self, ids: Integers, output: Singles, cell: Singles) -> list[RecurrentContext]:
         probabilities, output, cell = self._model.step(ids, output, cell)
         sums = np.zeros((len(ids), len(self._shared) + 1))
-        np.cumsum(probabilities[:, self._shared], axis=-1, dtype=np.float64, out=sums[:, 1:])
+        shared = probabilities.take(self._shared, axis=1)
+        np.cumsum(shared, axis=-1, dtype=np.float64, out=sums[:, 1:])
         unknown = np.maximum(1 - sums[:, -1], 0).tolist()
         parts = zip(output, cell, sums.astype(np.float32), unknown, strict=True)
         return [RecurrentContext(*part) for part in parts]
+
+
+def _single(weights: Mapping[str, NDArray[Any]], name: str) -> Singles:
+    return np.asarray(weights[name], np.float32)
+
+
+def _turned(weights: Mapping[str, NDArray[Any]], name: str) -> Singles:
+    """Return a matrix (O, I) as a contiguous (I, O), with which products of few rows are fast."""
+    return np.ascontiguousarray(weights[name].T, np.float32)
+
+
+def _affine(rows: Singles, matrix: Singles, bias: Singles) -> Singles:
+    found = product(rows, matrix)
+    found += bias
+    return found
 
 
 def _sigmoid(values: Singles) -> Singles:

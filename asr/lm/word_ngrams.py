@@ -131,7 +131,8 @@ def _table(
         raise ValueError("an array has other sizes than its words")
     if not follow.sum(dtype=np.int64) == len(last) == len(levels) or last.max(initial=0) >= size:
         raise ValueError("its n-grams are not those of its contexts")
-    codes = np.repeat(np.arange(len(follow)), follow) * size + last
+    some = np.flatnonzero(follow)  # most contexts of the higher orders have none
+    codes = np.repeat(some, follow[some]) * size + last
     if (codes[1:] <= codes[:-1]).any():
         raise ValueError("its n-grams are not sorted")
     return Table(codes, _probabilities(levels))

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from asr.attention.contract import Annotations
+from asr.attention.normalizers import at_least_float32
 
 BLANK = 0
 
@@ -27,14 +28,14 @@ class CTCHead(nn.Module):
         self.output = nn.Linear(annotation_size, subframes * vocabulary_size)
 
     def forward(self, annotations: Annotations) -> Tensor:
-        """Return log-probabilities (B, T·subframes, V) in float32; V[0] is the blank.
+        """Return log-probabilities (B, T·subframes, V) in float32 or more; V[0] is the blank.
 
         Frames beyond an utterance's own length are undefined.
         """
         logits = self.output(annotations.values)  # (B, T, subframes·V)
         batch, length, _ = logits.shape
         logits = logits.view(batch, length * self.subframes, self.vocabulary_size)
-        return torch.log_softmax(logits.float(), dim=-1)
+        return torch.log_softmax(at_least_float32(logits), dim=-1)
 
 
 def ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:

@@ -207,10 +207,17 @@ class AttentionSettings(Settings):
         return bool(self.window_back or self.window_ahead)
 
     def unread(self) -> Iterator[Unread]:
-        """Yield what the mechanism's constructor does not take, and options of unset options."""
+        """Yield what the mechanism's constructor does not take, and options of unset options.
+
+        Raises:
+            UserError: no mechanism of that kind.
+        """
         from asr.attention.build import parameters_of  # torch, which a default config does without
 
-        taken = parameters_of(self.kind, self.heads)
+        try:
+            taken = parameters_of(self.kind, self.heads)
+        except ValueError as error:
+            raise UserError(str(error)) from error
         for name in self.__dataclass_fields__:
             if name not in _BUILD_READS and _PARAMETERS.get(name, name) not in taken:
                 yield Unread(name, f'with kind = "{self.kind}"')

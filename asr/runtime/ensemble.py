@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.search.contract import Integers, SearchDecoder, Stepped
+from asr.search.contract import Booleans, Integers, SearchDecoder, Stepped
 
 States = tuple[Any, ...]  # one of each member, in their order
 
@@ -39,10 +39,12 @@ class Ensemble:
         """See `SearchDecoder.start`."""
         return tuple(member.start() for member in self.members)
 
-    def step(self, tokens: Integers, state: States) -> Stepped[States]:
+    def step(
+        self, tokens: Integers, state: States, alive: Booleans | None = None
+    ) -> Stepped[States]:
         """See `SearchDecoder.step`."""
         pairs = zip(self.members, state, strict=True)
-        found = [member.step(tokens, own) for member, own in pairs]
+        found = [member.step(tokens, own, alive) for member, own in pairs]
         log_probs = _log_mean_exp([each.log_probs for each in found])
         weights = np.mean([each.weights for each in found], axis=0)
         return Stepped(log_probs, weights, tuple(each.state for each in found))

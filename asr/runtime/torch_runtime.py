@@ -10,7 +10,7 @@ from torch import Tensor
 from asr.attention.contract import Memory
 from asr.models.decoder import Decoder
 from asr.models.state import DecoderState
-from asr.search.contract import Integers, Stepped
+from asr.search.contract import Booleans, Integers, Stepped
 from asr.search.trees import take
 
 
@@ -37,7 +37,9 @@ class TorchDecoder:
         return self._module.start(self._memory)
 
     @torch.inference_mode()
-    def step(self, tokens: Integers, state: DecoderState) -> Stepped[DecoderState]:
+    def step(
+        self, tokens: Integers, state: DecoderState, alive: Booleans | None = None
+    ) -> Stepped[DecoderState]:
         """See `SearchDecoder.step`."""
         logits, state = self._module.step(self._tensor(tokens), state, self._memory)
         log_probs = torch.log_softmax(logits.float(), dim=-1)

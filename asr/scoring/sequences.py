@@ -68,14 +68,19 @@ def lcs_ratio(reference: Symbols, hypothesis: Symbols) -> float:
 def lcs_length(one: Symbols, other: Symbols) -> int:
     """Return the length of the longest common subsequence, which need not be contiguous.
 
-    Source: the recurrence of Wagner and Fischer 1974, a row at a time as in Hirschberg 1975.
+    Source: Crochemore et al. 2001, "A fast and practical bit-vector algorithm for the longest
+    common subsequence problem": a row of the table of Wagner and Fischer is one integer, whose zero
+    bits are the columns at which the length grows.
     """
-    row = [0] * (len(other) + 1)  # row[j]: of the symbols so far and other[:j]
+    places: dict[Hashable, int] = {}  # bit j: whether other[j] is this symbol
+    for j, each in enumerate(other):
+        places[each] = places.get(each, 0) | 1 << j
+    every = (1 << len(other)) - 1
+    row = every
     for symbol in one:
-        above, row = row, [0]
-        for j, each in enumerate(other):
-            row.append(above[j] + 1 if symbol == each else max(above[j + 1], row[j]))
-    return row[-1]
+        found = row & places.get(symbol, 0)
+        row = (row + found | row - found) & every
+    return len(other) - row.bit_count()
 
 
 def score(references: Sequence[Symbols], hypotheses: Sequence[Symbols]) -> SequenceScores:

@@ -96,7 +96,8 @@ def beam_search(
     live = search.start(decoder)
     step = 0
     while utterances:
-        log_probs, weights, state = live.decoder.step(live.tokens, live.state)
+        alive = live.totals > -np.inf
+        log_probs, weights, state = live.decoder.step(live.tokens, live.state, alive)
         live, columns = search.extend(live._replace(state=state), log_probs, weights)
         lists = _Lists(*(column.tolist() for column in columns))
         history.add(_recorded(utterances, weights, lists))

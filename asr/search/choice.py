@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from asr.search.contract import Integers
 from asr.search.options import BeamSettings
+from asr.search.trees import reorder
 from asr.text.vocabulary import EOS
 
 Doubles = NDArray[np.float64]
@@ -54,14 +55,14 @@ def _top(values: Doubles, count: int) -> tuple[Doubles, Integers]:
     """Return the `count` largest values of each row in descending order, and their indices."""
     if count == 1:
         index = values.argmax(-1)[:, None]
-        return np.take_along_axis(values, index, -1), index
+        return reorder(values, index), index
     if count < values.shape[1]:
         some = np.argpartition(values, values.shape[1] - count, axis=-1)[:, -count:]
-        found = np.take_along_axis(values, some, -1)
+        found = reorder(values, some)
         order = np.argsort(-found, axis=-1, kind="stable")
-        return np.take_along_axis(found, order, -1), np.take_along_axis(some, order, -1)
+        return reorder(found, order), reorder(some, order)
     order = np.argsort(-values, axis=-1, kind="stable")
-    return np.take_along_axis(values, order, -1), order
+    return reorder(values, order), order
 
 
 def _recombined(
@@ -72,10 +73,10 @@ def _recombined(
     # The key of a hypothesis is a hash of its last tokens; overflow wraps around.
     powers = _FACTOR ** np.arange(recent.shape[-1])[::-1]
     before = recent[..., 1:] @ powers[:-1]  # (b, n)
-    keys = np.take_along_axis(before, parents, -1) + tokens
+    keys = reorder(before, parents) + tokens
     equal = keys[:, :, None] == keys[:, None]  # (b, k, k)
     is_duplicate = np.tril(equal, -1).any(-1)  # a better one has the same last tokens
     is_duplicate &= tokens != EOS
     order = np.argsort(is_duplicate, axis=-1, kind="stable")[:, :size]
     totals = np.where(is_duplicate, -np.inf, totals)
-    return np.take_along_axis(totals, order, -1), np.take_along_axis(index, order, -1)
+    return reorder(totals, order), reorder(index, order)

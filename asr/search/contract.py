@@ -43,8 +43,12 @@ class SearchDecoder(Protocol[State]):
     def start(self) -> State:
         """Return the state before the first step, with N = 1."""
 
-    def step(self, tokens: Integers, state: State) -> Stepped[State]:
-        """Advance each hypothesis by its last token, (B, N)."""
+    def step(self, tokens: Integers, state: State, alive: Booleans | None = None) -> Stepped[State]:
+        """Advance each hypothesis by its last token, (B, N).
+
+        alive: (B, N), False where the results are not used: they may be any numbers but NaN. None
+        for all.
+        """
 
     def select(self, state: State, parents: Integers) -> State:
         """Reorder hypotheses: the m-th new one is the old one parents[b, m]; parents (B, M)."""

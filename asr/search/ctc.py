@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asr.search.contract import Booleans, Floats, Integers
-from asr.search.trees import reorder, take
+from asr.search.trees import reorder
 from asr.text.vocabulary import BLANK, EOS
 
 Doubles = NDArray[np.float64]
@@ -25,27 +26,31 @@ _SUMS: Final = np.triu(np.ones((_BLOCK, _BLOCK + 1)), 1)
 class _Audio(NamedTuple):
     """The CTC output of B utterances in K blocks of 8 time points; point t precedes frame t.
 
-    probabilities: (B, V, 8K), of each frame, 0 beyond the end. decay: (B, V, K, 8), product of the
-    probabilities from the block's first point to each point. start: (B, V, K), log of the product
-    over all frames before the block. lengths: (B,), frames.
+    probabilities: (B, 8K, V), of each frame, 0 beyond the end. decay: (B, V, K, 8), product of the
+    probabilities from the block's first point to each point; growth: its inverse. start:
+    (B, V, K), log of the product over all frames before the block. lengths: (B,), frames.
     """
 
     probabilities: Doubles
     decay: Doubles
+    growth: Doubles
     start: Doubles
     lengths: Integers
 
 
 class CTCState(NamedTuple):
-    """The forward variables of N prefixes of each of B utterances.
+    """The forward variables of the F prefixes alive in a batch, utterance by utterance.
 
-    symbol, blank: (B, N, K, 8), probability that the frames before a point emit the prefix and
+    rows: (B, N), of each prefix among the F, arbitrary for a dead one. utterance: (F,), ascending.
+    symbol, blank: (F, K, 8), probability that the frames before a point emit the prefix and
     end in its last symbol, or in a blank (γ_n and γ_b of Graves), divided by e ** scale.
-    scale: (B, N, K). prefix: (B, N), log-probability that the labelling starts with the prefix.
-    last: (B, N), last symbol; BLANK for the empty prefix. scores: (B, N, V), see `Scorer.scores`.
+    scale: (F, K). prefix: (F,), log-probability that the labelling starts with the prefix.
+    last: (F,), last symbol; BLANK for the empty prefix. scores: (F, V), see `Scorer.scores`.
     """
 
     audio: _Audio
+    rows: Integers
+    utterance: Integers
     symbol: Doubles
     blank: Doubles
     scale: Doubles
@@ -86,41 +91,49 @@ class CTCPrefixScorer:
                 f"CTC scores of {len(self._log_probs)} utterances, but {batch} to decode"
             )
         audio = _prepared(self._log_probs, self._lengths)
-        blank = audio.decay[:, None, BLANK]  # (B, 1, K, 8): blanks only
+        blank = audio.decay[:, BLANK].copy()  # (B, K, 8): blanks only
+        utterance = np.arange(batch)
         return _scored(
             audio,
+            rows=utterance[:, None],
+            utterance=utterance,
             symbol=np.zeros_like(blank),
             blank=blank,
-            scale=audio.start[:, None, BLANK],
-            prefix=np.zeros((batch, 1)),
-            last=np.full((batch, 1), BLANK),
+            scale=audio.start[:, BLANK],
+            prefix=np.zeros(batch),
+            last=np.full(batch, BLANK),
         )
 
     def scores(self, state: CTCState) -> Floats:
         """See `Scorer.scores`."""
-        return state.scores
+        return state.scores[state.rows]
 
     def advance(
         self, state: CTCState, parents: Integers, tokens: Integers, alive: Booleans
     ) -> CTCState:
         """See `Scorer.advance`."""
-        rows = np.arange(len(parents))[:, None]
-        symbol, before, scale, prefix, last, scores = reorder(state[1:], parents)
+        audio, kept = state.audio, reorder(state.rows, parents)[alive]  # (F',)
+        utterance, scale = state.utterance[kept], state.scale[kept]
+        symbol, before = state.symbol[kept], state.blank[kept]
+        last, tokens = state.last[kept], tokens[alive]
         symbol[last == tokens] = 0  # a repeated symbol needs a blank between
-        before += symbol  # φ, (B, M, K, 8)
-        decay, start = state.audio.decay, state.audio.start
-        in_symbol = _recurrence(before, scale, decay[rows, tokens], start[rows, tokens])
-        in_blank = _recurrence(*in_symbol, decay[:, None, BLANK], start[:, None, BLANK])
+        before += symbol  # φ, (F', K, 8)
+        in_symbol = _recurrence(audio, utterance, tokens, before, scale)
+        in_blank = _recurrence(audio, utterance, np.full_like(tokens, BLANK), *in_symbol)
+        rows = np.zeros(parents.shape, np.int64)
+        rows[alive] = np.arange(len(kept))
         return _scored(
-            state.audio,
+            audio,
+            rows,
+            utterance,
             *_joined(*in_symbol, *in_blank),
-            prefix=prefix + np.take_along_axis(scores, tokens[..., None], -1)[..., 0],
+            prefix=state.prefix[kept] + state.scores[kept, tokens],
             last=tokens,
         )
 
     def take(self, state: CTCState, rows: Integers) -> CTCState:
         """See `Scorer.take`."""
-        return take(state, rows)
+        return state._replace(rows=state.rows[rows])
 
 
 def _prepared(log_probs: Floats, lengths: Integers) -> _Audio:
@@ -137,11 +150,15 @@ def _prepared(log_probs: Floats, lengths: Integers) -> _Audio:
     probabilities = np.exp(padded)
     probabilities[..., :frames] *= inside[:, None]
     probabilities[..., frames:] = 0
-    return _Audio(probabilities, np.exp(before - start[..., None]), start, lengths)
+    decay = np.exp(before - start[..., None])
+    by_frame = np.ascontiguousarray(probabilities.transpose(0, 2, 1))
+    return _Audio(by_frame, decay, 1 / decay, start, lengths)
 
 
 def _scored(
     audio: _Audio,
+    rows: Integers,
+    utterance: Integers,
     symbol: Doubles,
     blank: Doubles,
     scale: Doubles,
@@ -149,37 +166,43 @@ def _scored(
     last: Integers,
 ) -> CTCState:
     """Make a state from forward variables: compute the scores of all next tokens."""
-    batch, number = prefix.shape
+    number, at = len(prefix), np.arange(len(prefix))
     greatest = np.maximum(scale.max(-1, keepdims=True), _NOTHING)
-    factors = np.exp(scale - greatest)[..., None]  # (B, N, K, 1)
+    factors = np.exp(scale - greatest)[..., None]  # (F, K, 1)
     either = symbol + blank
-    both = np.stack([either * factors, blank * factors], 1).reshape(batch, 2 * number, -1)
+    both = np.stack([either * factors, blank * factors]).reshape(2, number, -1)
+    summed = np.empty((2, number, audio.probabilities.shape[-1]))
+    starts = np.searchsorted(utterance, np.arange(len(audio.lengths) + 1))
+    for each, (start, stop) in enumerate(pairwise(starts.tolist())):
+        if start < stop:
+            summed[:, start:stop] = both[:, start:stop] @ audio.probabilities[each]
     with np.errstate(divide="ignore"):
-        summed = np.log(both @ audio.probabilities.transpose(0, 2, 1))  # (B, 2N, V)
-        block, place = np.divmod(audio.lengths, _BLOCK)
-        rows = np.arange(batch)
-        whole = np.log(either[rows, :, block, place])  # (B, N)
-    summed += np.concatenate([greatest, greatest], 1)
-    found = summed[:, :number]
-    repeated = np.take_along_axis(summed[:, number:], last[..., None], -1)  # after a blank only
-    np.put_along_axis(found, last[..., None], repeated, -1)
-    found[..., EOS] = whole + scale[rows, :, block]
-    scores = np.clip(found - prefix[..., None], _IMPOSSIBLE, 0.0)
-    scores[..., BLANK] = _IMPOSSIBLE
-    return CTCState(audio, symbol, blank, scale, prefix, last, scores)
+        np.log(summed, out=summed)
+        block, place = np.divmod(audio.lengths[utterance], _BLOCK)
+        whole = np.log(either[at, block, place])  # (F,)
+    summed += greatest
+    found = summed[0]  # (F, V)
+    found[at, last] = summed[1, at, last]  # repeated: after a blank only
+    found[:, EOS] = whole + scale[at, block]
+    scores = np.clip(found - prefix[:, None], _IMPOSSIBLE, 0.0)
+    scores[:, BLANK] = _IMPOSSIBLE
+    return CTCState(audio, rows, utterance, symbol, blank, scale, prefix, last, scores)
 
 
 def _recurrence(
-    added: Doubles, scale: Doubles, decay: Doubles, start: Doubles
+    audio: _Audio, utterance: Integers, tokens: Integers, added: Doubles, scale: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Solve g(t + 1) = p(t) · (g(t) + a(t)), g(0) = 0.
+    """Solve g(t + 1) = p(t) · (g(t) + a(t)), g(0) = 0, with p of a token (F,) of each utterance.
 
-    added: a / e ** scale, (B, N, K, 8); scale (B, N, K). decay, start: see `_Audio`, of p.
+    added: a / e ** scale, (F, K, 8); scale (F, K).
     Returns g / e ** its scale, at most 1 in every block, and that scale.
     """
-    sums = ((added / decay).reshape(-1, _BLOCK) @ _SUMS).reshape(*scale.shape, _BLOCK + 1)
+    start = audio.start[utterance, tokens]
+    grown = audio.growth[utterance, tokens]
+    grown *= added
+    sums = (grown.reshape(-1, _BLOCK) @ _SUMS).reshape(*scale.shape, _BLOCK + 1)
     with np.errstate(divide="ignore"):
-        totals = np.log(sums[..., -1])  # (B, N, K)
+        totals = np.log(sums[..., -1])  # (F, K)
     totals += scale - start
     carry = np.full_like(totals, -np.inf)  # log of g at the first point of each block
     np.logaddexp.accumulate(totals[..., :-1], axis=-1, out=carry[..., 1:])
@@ -187,7 +210,7 @@ def _recurrence(
     found_scale = np.maximum(np.maximum(carry, scale), _NOTHING)
     found = sums[..., :-1] * np.exp(scale - found_scale)[..., None]
     found += np.exp(carry - found_scale)[..., None]
-    found *= decay
+    found *= audio.decay[utterance, tokens]
     greatest = found.max(-1)
     np.maximum(greatest, np.finfo(np.float64).tiny, out=greatest)
     found /= greatest[..., None]

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from asr.search.contract import Booleans, Floats, Integers
-from asr.search.trees import take
+from asr.search.trees import reorder, take
 from asr.text.vocabulary import BLANK, EOS
 
 _START: Final = 0  # at the beginning of a word, nothing matched
@@ -113,7 +113,7 @@ class HotwordScorer:
         self, state: Integers, parents: Integers, tokens: Integers, alive: Booleans
     ) -> Integers:
         """See `Scorer.advance`."""
-        nodes = np.take_along_axis(state, parents, axis=1)
+        nodes = reorder(state, parents)
         return self._graph.follow[nodes, tokens]
 
     def take(self, state: Integers, rows: Integers) -> Integers:

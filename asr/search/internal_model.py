@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.search.contract import Booleans, Floats, Integers, SearchDecoder, State
+from asr.search.trees import reorder
 from asr.text.vocabulary import BLANK, EOS
 
 
@@ -60,7 +61,7 @@ class InternalModelScorer(Generic[State]):
         self, state: InternalState[State], parents: Integers, tokens: Integers, alive: Booleans
     ) -> InternalState[State]:
         """See `Scorer.advance`."""
-        rows = np.take_along_axis(state.rows, parents, axis=1)[alive]
+        rows = reorder(state.rows, parents)[alive]
         decoder, own = state.decoder.take(state.state, rows)
         index = np.zeros(parents.shape, np.int64)
         index[alive] = np.arange(len(rows))

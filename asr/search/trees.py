@@ -30,6 +30,15 @@ def take(tree: Tree, rows: Any) -> Tree:
     return change(lambda each: each[rows], tree)
 
 
+def spread(values: NDArray[Any], alive: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return (B, N, …) with values (F, …) where alive (B, N) is true, and zeros elsewhere."""
+    if len(values) == alive.size:
+        return values.reshape(*alive.shape, *values.shape[1:])
+    found = np.zeros((*alive.shape, *values.shape[1:]), values.dtype)
+    found[alive] = values
+    return found
+
+
 def put(one: NDArray[Any], rows: NDArray[np.int64], two: NDArray[Any]) -> NDArray[Any]:
     """Return `one` (B, T, …) in which the utterances rows (b,) are those of `two` (b, T', …).
 

@@ -1,8 +1,12 @@
 """Data-parallel training over several processes, on CPU cores or GPUs.
 
-Each process computes every n-th utterance of a batch; gradients are averaged. On a CPU, two
-processes of one thread are 50 % faster than one process of two threads: most matrix products of a
-recurrent network are too small to parallelise.
+Each process computes every n-th example of a batch, weighted so that losses and gradients add up to
+those of the whole batch. On a CPU, two processes of one thread are 50 % faster than one process of
+two threads: most matrix products of a recurrent network are too small to parallelise.
+
+Gradients are added in one buffer after the backward pass, not by torch's
+`DistributedDataParallel`: the weights differ between the terms of a loss, and the loop stays the
+same for one process.
 """
 
 from __future__ import annotations
@@ -11,16 +15,32 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import uuid4
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, multiprocessing, nn
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]  # torch's
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 
 from asr.errors import UserError
 
-PARENT_CHECK_SECONDS = 1.0
+PARENT_CHECK_SECONDS: Final = 1.0
+ANSWER_CHECK_SECONDS: Final = 0.02
+LONGEST_WAIT: Final = timedelta(hours=3)  # for another process, such as for its validation
+BACKEND: Final = "cpu:gloo,cuda:nccl"
+
+Result = TypeVar("Result")
+
+
+class Share(NamedTuple):
+    """The part of a batch that a process computes, and whether its losses count."""
+
+    part: slice
+    counts: bool
 
 
 def rank() -> int:
@@ -33,23 +53,58 @@ def world_size() -> int:
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
-def share_of(indices: Sequence[int]) -> list[int]:
-    """Return this process's part of a batch: every n-th example, at least one."""
-    return list(indices[rank() :: world_size()]) or list(indices[:1])
+def is_first() -> bool:
+    """Return whether torchrun, if it started this process, made it the first one."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
-def average_gradients(model: nn.Module) -> None:
-    """Replace each gradient by its mean over the processes."""
+def share_of(size: int) -> Share:
+    """Return this process's share of a batch: every n-th example.
+
+    A process for which none is left computes the first one, which does not count, because each
+    takes part in every sum.
+    """
+    if rank() < size:
+        return Share(slice(rank(), None, world_size()), counts=True)
+    return Share(slice(0, 1), counts=False)
+
+
+def sums(values: Sequence[float]) -> list[float]:
+    """Return the sum of each value over the processes, in float64."""
+    if world_size() == 1:
+        return [*values]
+    added = torch.tensor(values, dtype=torch.float64)
+    _reduce(added)
+    found: list[float] = added.tolist()
+    return found
+
+
+def add_up(tensors: Sequence[Tensor]) -> None:
+    """Replace each tensor by its sum over the processes; all are on one device."""
+    if world_size() == 1 or not tensors:
+        return
+    flat = torch.cat([each.flatten() for each in tensors])
+    _reduce(flat)
+    parts = flat.split([each.numel() for each in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view_as(tensor))
+
+
+def begin_alike(model: nn.Module, step: int) -> None:
+    """Give every process the weights and buffers of the first one.
+
+    Raises:
+        UserError: the processes are at different steps.
+    """
     if world_size() == 1:
         return
-    gradients = [each.grad for each in model.parameters() if each.grad is not None]
-    flat = torch.cat([each.flatten() for each in gradients])
-    distributed.all_reduce(flat)
-    flat /= world_size()
-    parts = flat.split([each.numel() for each in gradients])
-    torch._foreach_copy_(
-        gradients, [part.view_as(each) for part, each in zip(parts, gradients, strict=True)]
-    )
+    if largest(step) != -largest(-step):
+        raise UserError(
+            "the processes have different checkpoints: the run folder must be one that all "
+            "machines share"
+        )
+    for each in model.state_dict().values():
+        _spread(each)
 
 
 def from_first(value: float) -> float:
@@ -57,64 +112,128 @@ def from_first(value: float) -> float:
     if world_size() == 1:
         return value
     shared = torch.tensor([value], dtype=torch.float64)
-    distributed.broadcast(shared, src=0)
+    _spread(shared)
     return float(shared)
 
 
-def any_of(flag: bool) -> bool:
-    """Return whether the flag is set in any process."""
+def largest(value: int) -> int:
+    """Return the largest value of all processes."""
     if world_size() == 1:
-        return flag
-    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    count = torch.tensor([float(flag)], device=device)
-    distributed.all_reduce(count)
-    return bool(count > 0)
+        return value
+    shared = torch.tensor([value])
+    _reduce(shared, distributed.ReduceOp.MAX)
+    return int(shared)
 
 
-def run_in_processes(count: int, function: Callable[..., Any], *arguments: Any) -> None:
-    """Call function(*arguments) in `count` connected processes on this machine.
+@contextmanager
+def _connected() -> Iterator[None]:
+    """Replace the error of a lost connection by one line."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise UserError(
+            f"process {rank()} lost the connection to another process of this run, which has ended"
+        ) from error
+
+
+def _reduce(tensor: Tensor, by: Any = distributed.ReduceOp.SUM) -> None:
+    """Reduce a tensor over the processes, in place."""
+    with _connected():
+        distributed.all_reduce(tensor, by)
+
+
+def _spread(tensor: Tensor) -> None:
+    """Replace a tensor by that of the first process."""
+    with _connected():
+        distributed.broadcast(tensor, src=0)
+
+
+def run_in_processes(count: int, function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call function(*arguments) in `count` connected processes; return the first one's result.
 
     A count of 1 calls it in this process. Under torchrun, which sets RANK and WORLD_SIZE, the
-    count is torchrun's.
+    count is torchrun's, and the result is that of this process.
 
     Raises:
         UserError: raised by one of the processes; the others are terminated.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        _join(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), function, arguments)
-    elif count == 1:
-        function(*arguments)
-    else:
-        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-        os.environ["MASTER_PORT"] = str(_free_port())
-        try:
-            spawn(_join_child, args=(count, function, arguments), nprocs=count)
-        except ProcessRaisedException as error:
-            raise UserError(_last_line(str(error))) from error
+        local = int(os.environ.get("LOCAL_RANK", os.environ["RANK"]))
+        beside = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+        place = (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        return _join(place, (local, beside), function, arguments)
+    if count == 1:
+        return function(*arguments)
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ["MASTER_PORT"] = str(_free_port())
+    results = multiprocessing.get_context("spawn").SimpleQueue()
+    try:
+        spawn(_join_child, args=(count, results, function, arguments), nprocs=count)
+    except ProcessRaisedException as error:
+        raise UserError(_last_line(str(error))) from error
+    result: Result = results.get()
+    return result
 
 
 def _join(
-    own_rank: int, count: int, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> None:
-    """Run the function as one of the processes."""
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    place: tuple[int, int],
+    local: tuple[int, int],
+    function: Callable[..., Result],
+    arguments: tuple[Any, ...],
+) -> Result:
+    """Run the function as one of the processes; place, local: rank and count, of this machine."""
     if torch.cuda.is_available():
-        torch.cuda.set_device(own_rank % torch.cuda.device_count())
-    else:
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // count))
-    distributed.init_process_group(backend, rank=own_rank, world_size=count)
+        torch.cuda.set_device(local[0] % torch.cuda.device_count())
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local[1]))
+    store, *_ = next(rendezvous("env://", *place, timeout=LONGEST_WAIT))
+    distributed.init_process_group(
+        BACKEND if torch.cuda.is_available() else "gloo",
+        store=_unused(store, *place),
+        rank=place[0],
+        world_size=place[1],
+        timeout=LONGEST_WAIT,
+    )
     try:
-        function(*arguments)
+        return function(*arguments)
     finally:
         distributed.destroy_process_group()
 
 
+def _unused(store: Any, own_rank: int, count: int) -> Any:
+    """Return a part of a store that no earlier attempt has used.
+
+    torchrun (2.13) keeps one store for all attempts, so that a process that is started again may
+    read the address of one that has died. Every process gives itself a name; the first one, whose
+    name is that of the part, hands it to the names that it finds until all have answered.
+    """
+    own = uuid4().hex
+    if own_rank > 0:
+        store.set(f"name/{own_rank}", own)
+        part = store.get(f"part/{own}").decode()  # waits for it
+        store.set(f"answer/{part}/{own_rank}", "")
+        return PrefixStore(part, store)
+    missing = set(range(1, count))
+    while missing:
+        for each in missing:
+            if store.check([f"name/{each}"]):
+                store.set(f"part/{store.get(f'name/{each}').decode()}", own)
+        missing = {each for each in missing if not store.check([f"answer/{own}/{each}"])}
+        time.sleep(ANSWER_CHECK_SECONDS)
+    return PrefixStore(own, store)
+
+
 def _join_child(
-    own_rank: int, count: int, function: Callable[..., Any], arguments: tuple[Any, ...]
+    own_rank: int,
+    count: int,
+    results: Any,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
 ) -> None:
     """Run the function as a child process; exit when the parent process exits."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    _join(own_rank, count, function, arguments)
+    result = _join((own_rank, count), (own_rank, count), function, arguments)
+    if own_rank == 0:
+        results.put(result)
 
 
 def _end_with(parent: int) -> None:

@@ -78,7 +78,12 @@ def _step_of(line: str) -> int | None:
 def log_line(line: str) -> None:
     """Print a line to stderr above the progress bar; only the first process prints."""
     if distributed.rank() == 0:
-        tqdm.write(line, file=sys.stderr)
+        log_here(line)
+
+
+def log_here(line: str) -> None:
+    """Print a line to stderr above the progress bar, in any process."""
+    tqdm.write(line, file=sys.stderr)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.errors import UserError
-from asr.training.journal import log_line
+from asr.training.journal import log_here
 
 MOST_UNREADABLE = 20  # recordings; a disk or a corpus with more needs a person
 
@@ -44,7 +44,7 @@ class AudioStore:
             count = len(self._unreadable)
             if count > MOST_UNREADABLE:
                 raise UserError(f"{error}; with it {count} recordings cannot be read") from error
-            log_line(f"{error}; left out ({count} so far, at most {MOST_UNREADABLE})")
+            log_here(f"{error}; left out ({count} so far, at most {MOST_UNREADABLE})")
             return None
 
     def __getitem__(self, path: Path) -> NDArray[np.float32]:

@@ -7,9 +7,8 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from tqdm import tqdm
 from asr.errors import UserError
 from asr.training import distributed, stopping
 from asr.training.config import TrainingSettings
+from asr.training.contract import Losses, Task
 from asr.training.fingerprint import Fingerprint
 from asr.training.journal import Journal, log_line
 from asr.training.loading import prefetch
@@ -37,54 +37,11 @@ MOST_IDLE_EPOCHS = 10  # consecutive; some data for a part of the epochs alone m
 MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient before a run is stopped
 
 
-@dataclass(frozen=True)
-class Losses:
-    """The loss of a batch.
+class Made(NamedTuple):
+    """This process's share of a batch; counts: see `asr.training.distributed.Share`."""
 
-    total: minimised. parts: logged. amount: audio seconds or tokens in the batch.
-    """
-
-    total: Tensor
-    parts: dict[str, Tensor]
-    amount: float
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Result of a validation: `figure` selects models (lower is better), the rest is logged."""
-
-    figure: float
-    metrics: dict[str, float]
-    verdict: str
-    picture: Path | None = None
-
-
-class Task(Protocol):
-    """The interface of a task. The loop does not depend on the content of batches."""
-
-    unit: str  # of Losses.amount
-
-    @property
-    def model(self) -> nn.Module:
-        """Return the module to train."""
-
-    def begin(self) -> None:
-        """Prepare the model for a new run; not called when a run is resumed."""
-
-    def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch as lists of example indices; deterministic."""
-
-    def make(self, epoch: int, position: int, indices: list[int]) -> Any:
-        """Load one batch; its random choices depend only on seed, epoch and position."""
-
-    def loss(self, batch: Any, step: int) -> Losses:
-        """Return the loss of a batch."""
-
-    def validate(self, step: int, folder: Path) -> Validation:
-        """Decode the dev set without teacher forcing, and score it."""
-
-    def save(self, folder: Path) -> None:
-        """Write a model folder."""
+    batch: Any
+    counts: bool
 
 
 def train(
@@ -120,6 +77,7 @@ def train(
     if checkpoint is not None:
         restore(checkpoint, run)
         log_line(f"resuming at step {run.progress.step} (epoch {run.progress.epoch})")
+    distributed.begin_alike(model, run.progress.step)
     try:
         return _train(task, settings, folder, seed, run, fingerprint)
     except OSError as error:
@@ -195,11 +153,12 @@ class _Trainer:
         epoch, before = self.progress.epoch, self.progress.step
         plan = list(enumerate(self.task.plan(epoch)))[self.progress.position :]
 
-        def make(entry: tuple[int, list[int]]) -> Any:
+        def make(entry: tuple[int, list[int]]) -> Made:
             position, indices = entry
-            return self.task.make(epoch, position, distributed.share_of(indices))
+            part, counts = distributed.share_of(len(indices))
+            return Made(self.task.make(epoch, position, indices, part), counts)
 
-        group: list[Any] = []
+        group: list[Made] = []
         for (position, _), batch in zip(plan, prefetch(plan, make), strict=False):
             group.append(batch)
             if len(group) < self.settings.accumulate:
@@ -213,21 +172,25 @@ class _Trainer:
                 self.validate()
             if self.finished:
                 return
-            if distributed.any_of(stopping.requested()):
-                return self.stop()
+            if signal := distributed.largest(stopping.requested()):
+                return self.stop(signal)
         self._require_steps(self.progress.step - before, len(plan))
         self.progress.epoch, self.progress.position = epoch + 1, 0
 
-    def stop(self) -> None:
-        """Write a checkpoint, from which the run resumes as if it had not been stopped."""
+    def stop(self, signal: int) -> None:
+        """Write a checkpoint, from which the run resumes as if it had not been stopped.
+
+        signal: that arrived, in this process or another.
+        """
         self.stopped = True
+        stopping.note(signal)
         if distributed.rank() == 0:
             save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)
-        signal = "Ctrl-C" if stopping.interrupted() else "SIGTERM"
+        name = "Ctrl-C" if stopping.interrupted() else "SIGTERM"
         step = self.progress.step
-        log_line(f"stopped by {signal} at step {step}; the same command resumes there")
+        log_line(f"stopped by {name} at step {step}; the same command resumes there")
 
-    def step(self, batches: Sequence[Any]) -> None:
+    def step(self, batches: Sequence[Made]) -> None:
         """Take one optimiser step on the mean loss of the batches."""
         step = self.progress.step
         for group in self.optimizer.param_groups:
@@ -235,13 +198,16 @@ class _Trainer:
         # Dropout depends only on the step, so that a resumed run draws the same masks.
         torch.manual_seed(_mixed(self.seed, step, distributed.rank()))
         self.task.model.train()
-        for batch in batches:
-            losses = self.task.loss(batch, step)
+        parts: dict[str, Tensor] = {}
+        for made in batches:
+            losses = self._share_of_loss(made, step)
             (losses.total / len(batches)).backward()
-            self.progress.amount += losses.amount * distributed.world_size()
             for name, value in losses.parts.items():
-                self.sums[name] = self.sums[name] + value.detach() / len(batches)
-        distributed.average_gradients(self.task.model)
+                parts[name] = parts.get(name, 0) + value.detach() / len(batches)
+        gradients = [each.grad for each in self.task.model.parameters() if each.grad is not None]
+        distributed.add_up([*gradients, *parts.values()])
+        for name, value in parts.items():
+            self.sums[name] = self.sums[name] + value
         norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip)
         if torch.isfinite(norm):
             self.optimizer.step()
@@ -253,6 +219,17 @@ class _Trainer:
         self.sums["gradient_norm"] = self.sums["gradient_norm"] + norm.detach()
         self.progress.step += 1
         self.bar.update()
+
+    def _share_of_loss(self, made: Made, step: int) -> Losses:
+        """Return the summands of this process; those of all add up to the loss of the batch."""
+        losses = self.task.loss(made.batch, step)
+        sizes = [*(float(term.size) for term in losses.terms), losses.amount]
+        own = [made.counts * each for each in sizes]
+        *whole, amount = distributed.sums(own)
+        self.progress.amount += amount
+        return losses.weighted(
+            [part / total if total else 1.0 for part, total in zip(own, whole, strict=False)]
+        )
 
     def log(self) -> None:
         """Log the mean of each part of the loss since the last log, and the speed."""

@@ -14,12 +14,13 @@ from asr.models.folder import copy_companions, load_weights, read_folder
 from asr.tables import to_table
 from asr.training.card import write_card
 from asr.training.config import Config, LanguageConfig, SpeechConfig, load_config
+from asr.training.contract import Task
 from asr.training.distributed import rank, run_in_processes
 from asr.training.fingerprint import fingerprint
 from asr.training.journal import log_line, write_json
-from asr.training.loop import Task, model_folder, train
+from asr.training.loop import model_folder, train
 from asr.training.state import Progress, average_weights, open_checkpoint
-from asr.training.stopping import on_interrupt, on_sigterm, requested
+from asr.training.stopping import on_interrupt, on_sigterm
 
 
 def run(
@@ -49,8 +50,21 @@ def run(
         _check_manifests(config, data, config_file.parent)
     arguments = (config, folder, data, config_file.parent, continue_anyway)
     with on_sigterm():
-        run_in_processes(config.training.processes, _run_here, *arguments)
-        return None if requested() else folder / "model"
+        is_finished = run_in_processes(config.training.processes, _run_here, *arguments)
+        return folder / "model" if is_finished else None
+
+
+def run_to_end(config_file: Path, folder: Path, data: Path, overrides: Sequence[str] = ()) -> Path:
+    """Do as `run`, for a command that does more after it; return the model folder.
+
+    Raises:
+        UserError: as `run`.
+        KeyboardInterrupt: a signal stopped the run, and so shall stop the command.
+    """
+    model = run(config_file, folder, data, overrides)
+    if model is None:
+        raise KeyboardInterrupt
+    return model
 
 
 def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> None:
@@ -73,8 +87,8 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
 
 def _run_here(
     config: Config, folder: Path, data: Path, config_folder: Path, continue_anyway: bool
-) -> None:
-    """Train in this process; the first one finishes the model."""
+) -> bool:
+    """Train in this process, and return whether the run is finished; the first one finishes it."""
     with on_sigterm(), _memory_as_user_error():
         task = _make_task(config, data, config_folder)
         begun_with = fingerprint(config, data, config_folder)
@@ -90,6 +104,7 @@ def _run_here(
             if source is not None:
                 copy_companions(source, folder / "model")
             write_card(folder / "model", config, progress, source)
+        return progress is not None
 
 
 @contextmanager

@@ -14,9 +14,16 @@ _requested = threading.Event()
 _interrupted = threading.Event()
 
 
-def requested() -> bool:
-    """Return whether a signal has arrived within `on_sigterm` or `on_interrupt`."""
-    return _requested.is_set() or _interrupted.is_set()
+def requested() -> int:
+    """Return the signal that has arrived within `on_sigterm` or `on_interrupt`, 0 if none has."""
+    if _interrupted.is_set():
+        return signal.SIGINT
+    return signal.SIGTERM if _requested.is_set() else 0
+
+
+def note(number: int) -> None:
+    """Note a signal that another process of the run has got."""
+    (_interrupted if number == signal.SIGINT else _requested).set()
 
 
 def interrupted() -> bool:
@@ -37,13 +44,13 @@ def on_interrupt() -> Iterator[None]:
         yield
         return
 
-    def note(number: int, frame: FrameType | None) -> None:
-        _interrupted.set()
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        note(number)
         signal.signal(signal.SIGINT, before)
         os.write(2, b"\nstopping with a checkpoint; Ctrl-C again stops at once\n")
 
     before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
@@ -61,13 +68,13 @@ def on_sigterm() -> Iterator[None]:
         return
     _requested.clear()
 
-    def note(number: int, frame: FrameType | None) -> None:
-        _requested.set()
+    def terminate(number: int, frame: FrameType | None) -> None:
+        note(number)
         for child in multiprocessing.active_children():
             if child.pid is not None:
                 os.kill(child.pid, signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, note)
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:

@@ -32,7 +32,7 @@ from asr.render.tables import markdown_table
 from asr.runtime.torch_engine import TorchTextEngine
 from asr.scoring.bleu import score
 from asr.training.config import TranslationConfig, load_config
-from asr.training.run import run
+from asr.training.run import run_to_end
 from asr.training.tasks.translation_data import TranslationData
 
 RESULT = "result.json"  # in the folder of a run
@@ -118,7 +118,7 @@ def measure(
 
     def make() -> dict[str, Any]:
         before = cpu_seconds()
-        translator = Translator.load(run(config, folder, data, overrides), runtime="torch")
+        translator = Translator.load(run_to_end(config, folder, data, overrides), runtime="torch")
         (engine,) = translator.engines
         assert isinstance(engine, TorchTextEngine)
         training = cpu_seconds() - before

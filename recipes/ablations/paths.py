@@ -42,8 +42,9 @@ from asr.search.greedy import greedy
 from asr.search.limits import most_target_tokens
 from asr.tables import to_table
 from asr.training.config import LossSettings, TrainingSettings
+from asr.training.contract import WHOLE, Losses, Term, Validation
 from asr.training.journal import log_line
-from asr.training.loop import Losses, Validation, train
+from asr.training.loop import train
 from asr.training.losses.sequences import sequence_loss, shift
 from asr.training.state import read_checkpoint
 from asr.training.tasks.translation_data import Example, TextBatch
@@ -83,7 +84,7 @@ LOSS = LossSettings(label_smoothing=0.0)
 
 
 class ToyTask:
-    """A toy task for the training loop; see `asr.training.loop.Task`."""
+    """A toy task for the training loop; see `asr.training.contract.Task`."""
 
     unit = "target_tokens"
 
@@ -106,9 +107,9 @@ class ToyTask:
         random = np.random.default_rng((self.seed, epoch))
         return plan_batches(lengths, float("inf"), BATCH, random)
 
-    def make(self, epoch: int, position: int, indices: list[int]) -> TextBatch:
+    def make(self, epoch: int, position: int, indices: list[int], part: slice = WHOLE) -> TextBatch:
         """Pad the lists of one batch."""
-        examples = [self.data.train[index] for index in indices]
+        examples = [self.data.train[index] for index in indices[part]]
         source = pad_tokens([example.source for example in examples])
         target = pad_tokens([example.target for example in examples])
         return TextBatch(*map(torch.from_numpy, (*source, *target)))
@@ -119,8 +120,8 @@ class ToyTask:
         previous, expected = shift(batch.tokens, batch.token_lengths)
         output = self.model.decoder(previous, memory)
         total, parts = sequence_loss(output, expected, batch.source_lengths, LOSS, step)
-        parts["loss"] = total
-        return Losses(total, parts, float(batch.token_lengths.sum() + len(batch.tokens)))
+        tokens = float(batch.token_lengths.sum() + len(batch.tokens))
+        return Losses([Term(total, parts, tokens)], tokens)
 
     def validate(self, step: int, folder: Path) -> Validation:
         """Decode the test lists greedily: those of the trained lengths and longer ones."""
@@ -172,7 +173,8 @@ def run(folder: Path, toy: str, cut: str, seed: int, sizes: Sizes, steps: int) -
         folder.mkdir(parents=True, exist_ok=True)
         settings = replace(TRAINING, steps=steps, validate_every=max(1, steps // 2))
         checkpoint, _ = read_checkpoint(folder / "checkpoints")
-        train(ToyTask(toy, cut, seed, sizes), settings, folder, seed, checkpoint)
+        if train(ToyTask(toy, cut, seed, sizes), settings, folder, seed, checkpoint) is None:
+            raise KeyboardInterrupt  # a signal stopped it
         found = _records(folder / "metrics.jsonl")
     if found[-1]["step"] != steps:
         raise UserError(f"{folder}: holds a run of {found[-1]['step']} steps, wanted {steps}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.errors import UserError
-from asr.training.run import run
+from asr.training.run import run_to_end
 
 
 def once(
@@ -43,7 +43,7 @@ def train(config: Path, folder: Path, data: Path, overrides: Sequence[str]) -> f
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of an interrupted command
     before = cpu_seconds()
-    run(config, unfinished, data, overrides)
+    run_to_end(config, unfinished, data, overrides)
     seconds = cpu_seconds() - before
     unfinished.rename(folder)
     return seconds

@@ -30,7 +30,7 @@ from asr.inference.translator import Translator
 from asr.text.lines import read_lines
 from asr.training.config import TranslationConfig, load_config
 from asr.training.journal import log_line
-from asr.training.run import run
+from asr.training.run import run_to_end
 
 HERE = Path(__file__).parent
 
@@ -40,7 +40,11 @@ def teach(config: Path, folder: Path, data: Path, overrides: Sequence[str]) -> P
 
     Raises UserError if training fails.
     """
-    return model if (model := folder / "model").exists() else run(config, folder, data, overrides)
+    return (
+        model
+        if (model := folder / "model").exists()
+        else run_to_end(config, folder, data, overrides)
+    )
 
 
 def translate(model: Path, texts: list[str], file: Path, beam: int, penalty: float) -> list[str]:

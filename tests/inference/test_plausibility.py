@@ -9,7 +9,13 @@ from tiny_model import write_tiny_model
 
 from asr.audio.read import read
 from asr.inference import decoding
-from asr.inference.plausibility import Evidence, Plausibility, is_doubtful, is_without_sound
+from asr.inference.plausibility import (
+    Evidence,
+    Plausibility,
+    is_doubtful,
+    is_noise,
+    is_without_sound,
+)
 from asr.inference.recognizer import Recognizer
 from asr.render.transcripts import parts
 from asr.results import Segment, StopReason, Transcript, Word
@@ -53,6 +59,31 @@ def test_loops_what_is_not_english_and_what_has_no_sound_are_doubtful():
     assert is_doubtful(spoken, ctc, 0.4)
     assert not is_doubtful(spoken, ctc, 0.6) and not is_doubtful(spoken, ctc, None)
     assert is_doubtful(hypothesis([3] * 99), ctc, None)  # even where no score is known
+
+
+def test_a_short_piece_with_fewer_characters_by_ctc_than_slow_speech_is_noise():
+    eight = [3, 0] * 8  # of probability 0.9 each: 7.2 characters, of 4 per second at least
+    assert is_noise(posteriors(eight), 1.9) and not is_noise(posteriors(eight), 1.7)
+    assert is_noise(posteriors(eight, share=0.3), 1.7)
+    assert not is_noise(posteriors([0, 0]), 3.1)  # such long speech is no noise
+    assert is_noise(posteriors([0, 0]), 2.9) and not is_noise(None, 2.9)
+
+
+def test_a_text_of_noise_is_left_out_by_greedy_search_too(tmp_path, monkeypatch):
+    recognizer = Recognizer.load(write_tiny_model(tmp_path / "tiny")).configured(beam=1)
+    sound = read(FLAC).samples[:24_000]
+    assert recognizer.transcribe(sound, rate=16_000).text
+    asked = []
+
+    def noise(ctc, seconds):
+        asked.append((ctc.shape[1], seconds))
+        return True
+
+    monkeypatch.setattr(decoding, "is_noise", noise)
+    found = recognizer.transcribe(sound, rate=16_000)
+    assert found.text == "" and found.stop_reason == "silence"
+    ((symbols, seconds),) = asked
+    assert symbols == len(recognizer.loaded.vocabulary) and 0 < seconds <= 1.5
 
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
@@ -112,7 +143,7 @@ def test_a_text_without_sound_under_it_is_a_loop_or_of_another_length():
 @pytest.mark.parametrize("second", [StopReason.EOS, StopReason.REPEAT])
 def test_a_loop_is_decoded_again_and_marked_if_it_stays(tmp_path, monkeypatch, second):
     recognizer = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
-    search, weights = decoding._search, []
+    search, weights, tokens = decoding._search, [], []
 
     def looping(loaded, encoded, options):
         weights.append((len(encoded.lengths), options.lm_weight, options.ctc_weight))
@@ -121,6 +152,8 @@ def test_a_loop_is_decoded_again_and_marked_if_it_stays(tmp_path, monkeypatch, s
         lengths = encoded.ctc_lengths.tolist()
         paths = ctc_greedy(encoded.ctc, encoded.ctc_lengths)
         assert len(found) == len(reasons) == len(lengths)
+        paths = paths if len(weights) == 1 else [path[1:] for path in paths]  # another text
+        tokens.append(paths)
         return [
             each._replace(tokens=path or [1], weights=np.resize(each.weights, (len(path or [1]) + 1,
             each.weights.shape[1])), token_log_probabilities=[-0.5] * (len(path or [1]) + 1),
@@ -134,5 +167,8 @@ def test_a_loop_is_decoded_again_and_marked_if_it_stays(tmp_path, monkeypatch, s
     assert [each[0] for each in weights] == [2, 1]
     assert weights[1][1:] == (0.0, 0.5)
     assert (one.stop_reason, two.stop_reason) == (StopReason.EOS, second)
+    kept = tokens[1][0] if second == StopReason.EOS else tokens[0][1]
+    assert tokens[1][0] != tokens[0][1]
+    assert two.text.split() == recognizer.loaded.vocabulary.decode(kept).split()
     assert not one.segments[0].low_confidence
     assert two.segments[0].low_confidence == (second != StopReason.EOS)

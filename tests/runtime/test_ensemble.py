@@ -76,7 +76,7 @@ def test_what_no_member_allows_stays_impossible() -> None:
     ensemble = Ensemble([one, one])
     step = one.step
 
-    def barred(tokens, state):
+    def barred(tokens, state, alive=None):
         found = step(tokens, state)
         found.log_probs[..., 3] = -np.inf
         return found

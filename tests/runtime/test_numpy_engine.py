@@ -288,3 +288,25 @@ def test_what_needs_torch_says_so_in_one_line(tmp_path):
         error, loaded = done.stderr.splitlines()[-2:]
         assert (done.returncode, loaded) == (2, "[]"), arguments
         assert error == "asr: error: this needs torch, of the extra `train`: pip install '.[train]'"
+
+
+@pytest.mark.parametrize("name", ["plain", "window"])
+def test_dead_hypotheses_change_nothing_for_the_others(name):
+    _, engine = engines(SUPPORTED[name])
+    random = np.random.default_rng(2)
+    encoded = engine.encode(audio(1.31, 0.7, 1.0))
+    alive = np.array([[True, False, True], [False, False, False], [True, True, False]])
+    for decoder in (
+        engine.decoder(encoded.memory),
+        engine.decoder_without_audio(encoded.memory),
+    ):
+        state = decoder.select(decoder.start(), np.zeros((3, 3), int))
+        for _ in range(3):
+            tokens = random.integers(1, SYMBOLS, (3, 3))
+            every = decoder.step(tokens, state)
+            some = decoder.step(tokens, state, alive)
+            close(some.log_probs[alive], every.log_probs[alive])
+            close(some.weights[alive], every.weights[alive])
+            close(some.state.hidden[alive], every.state.hidden[alive])
+            assert np.isfinite(some.log_probs).all()
+            state = some.state

@@ -160,3 +160,19 @@ def test_scores_of_another_batch_are_refused(toys):
     with pytest.raises(ValueError, match="2 utterances"):
         decoder = toys.bound(toys.TableDecoder(), toys.table_memory(1, 5, 2))
         beam_search(decoder, np.array([2]), scorers=[scorer])
+
+
+def test_dead_hypotheses_change_no_scores_of_the_others():
+    log_probs = random_log_probs(2, 20, 6)
+    scorer = CTCPrefixScorer(log_probs, np.array([20, 13]), 1.0)
+    state = scorer.start(2)
+    parents, tokens = np.zeros((2, 3), int), np.array([[2, 3, 4], [5, 2, 3]])
+    alive = np.array([[True, False, True], [False, False, True]])
+    every = scorer.advance(state, parents, tokens, np.ones((2, 3), bool))
+    some = scorer.advance(state, parents, tokens, alive)
+    np.testing.assert_array_equal(scorer.scores(some)[alive], scorer.scores(every)[alive])
+    parents, tokens = np.array([[2, 0], [2, 2]]), np.array([[4, 3], [3, 5]])
+    every, some = (scorer.advance(each, parents, tokens, tokens > 0) for each in (every, some))
+    np.testing.assert_allclose(scorer.scores(some), scorer.scores(every), atol=1e-12)
+    kept = scorer.take(some, np.array([1]))
+    np.testing.assert_array_equal(scorer.scores(kept), scorer.scores(some)[1:])

@@ -128,3 +128,12 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, overrides, message):
 def test_missing_config_is_named(tmp_path):
     with pytest.raises(UserError, match=r"nowhere\.toml"):
         load_config(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize("overrides", [[], ["seed=3"]], ids=["file", "with --set"])
+def test_an_unknown_attention_in_the_file_is_one_line(tmp_path, overrides):
+    config = tmp_path / "config.toml"
+    tones = (RECIPES / "tones" / "tones.toml").read_text()
+    config.write_text(tones.replace("[model.attention]", '[model.attention]\nkind = "x"'))
+    with pytest.raises(UserError, match="attention kind 'x' is not one of: additive"):
+        load_config(config, overrides)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asr.errors import UserError
+from asr.training import distributed
 from asr.training.loading import AudioStore, prefetch
 
 
@@ -46,3 +48,12 @@ def test_prefetch_leaves_no_thread_behind_when_its_user_stops():
     next(made)
     made.close()
     assert threading.active_count() == before
+
+
+def test_unreadable_audio_is_named_by_every_process(monkeypatch, capsys):
+    def read(path):
+        raise UserError(f"{path}: damaged")
+
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    assert AudioStore(1.0, read).readable(Path("a.flac")) is None
+    assert "a.flac: damaged; left out (1 so far" in capsys.readouterr().err

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from importlib.metadata import PackageNotFoundError, distribution
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -226,6 +225,8 @@ def _packaged(packages: tuple[str, ...]) -> list[Path]:
 
     No code of the packages is run.
     """
+    from importlib.metadata import PackageNotFoundError, distribution  # slow to import
+
     found = []
     for package in packages:
         try:

@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.models.settings import AttentionSettings, DecoderSettings
-from asr.runtime.numpy_runtime.attention import Alignment, Memory, NumpyAttention
+from asr.products import product
+from asr.runtime.numpy_runtime.attention import (
+    Alignment,
+    Group,
+    Memory,
+    NumpyAttention,
+    groups_of,
+)
 from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, log_softmax, sigmoid
-from asr.search.contract import Integers, Stepped
-from asr.search.trees import reorder, take
+from asr.search.contract import Booleans, Integers, Stepped
+from asr.search.trees import reorder, spread, take
 from asr.text.vocabulary import EOS
 
 
@@ -65,7 +72,8 @@ class DecoderLayers:
         self.attention = NumpyAttention(weights, attention)
         self.settings = settings
         self._gates = 3 * settings.state_size
-        self._state_gates = Linear.of(weights, "decoder.state_gates")
+        gates, self._gates_bias = Linear.of(weights, "decoder.state_gates")
+        self._from_state = np.concatenate([self.attention.query, gates], axis=1)  # (H, A + 3H)
         self._initial: Linear | None = None
         if settings.initial != "zero":
             self._initial = Linear.of(weights, "decoder.initial")
@@ -133,28 +141,56 @@ class DecoderLayers:
         return Linear(self._context, np.zeros(1, np.float32))(memory.values)
 
     def step(
-        self, tokens: Integers, state: NumpyState, memory: Memory, projected: Array | None = None
+        self,
+        tokens: Integers,
+        state: NumpyState,
+        memory: Memory,
+        projected: Array | None = None,
+        alive: Booleans | None = None,
     ) -> tuple[Array, NumpyState]:
         """Compute a step: last tokens (B, N) → log-probabilities (B, N, V) and the next state.
 
-        projected: of the memory, if it is known.
+        projected: of the memory, if it is known. alive: see `SearchDecoder.step`.
         """
         if self._given_step is not None:
             return self._given_step(tokens, state, memory)
-        alignment = self.attention(state.hidden, memory, state.alignment)
-        if projected is None:
-            sums = np.matmul(alignment.weights @ memory.values, self._context)
+        if alive is None or alive.all():
+            alive = np.ones(tokens.shape, np.bool_)
+            last, hidden = tokens.reshape(-1), state.hidden.reshape(-1, state.hidden.shape[-1])
         else:
-            sums = alignment.weights @ projected
-        sums += self._token[tokens]  # (B, N, 3H + R)
-        hidden = _gru(sums[..., : self._gates], self._state_gates(state.hidden), state.hidden)
-        rows = hidden.reshape(-1, hidden.shape[-1]) @ self._readout
-        readout = sums[..., self._gates :] + rows.reshape(*hidden.shape[:2], -1)
+            last, hidden = tokens[alive], state.hidden[alive]  # (F,), (F, H)
+        groups = groups_of(alive, memory)
+        from_state = product(hidden, self._from_state)
+        query, old = np.split(from_state, [self.attention.query.shape[1]], axis=1)
+        old += self._gates_bias
+        alignment = self.attention(query, memory, state.alignment, groups)
+        sums = self._sums(alignment.weights, memory, projected, groups)  # (F, 3H + R)
+        sums += self._token[last]
+        hidden = _gru(sums[:, : self._gates], old, hidden)
+        readout = sums[:, self._gates :] + product(hidden, self._readout)
         if self.settings.readout == "maxout":
-            readout = np.maximum(readout[..., ::2], readout[..., 1::2])
+            readout = np.maximum(readout[:, ::2], readout[:, 1::2])
         else:
             np.tanh(readout, out=readout)
-        return log_softmax(self._output(readout)), NumpyState(hidden, alignment)
+        log_probs = log_softmax(self._output(readout))
+        return spread(log_probs, alive), NumpyState(spread(hidden, alive), alignment)
+
+    def _sums(
+        self, weights: Array, memory: Memory, projected: Array | None, groups: Sequence[Group]
+    ) -> Array:
+        """Return the context's part of gates and readout, (F, 3H + R)."""
+        given = memory.values if projected is None else projected
+        sums = [
+            product(rows, values)
+            for group in groups
+            for rows, values in zip(
+                weights[group.utterances, group.slots, : group.length],
+                given[group.utterances, : group.length],
+                strict=True,
+            )
+        ]
+        joined = np.concatenate(sums) if len(sums) > 1 else sums[0]
+        return joined if projected is not None else product(joined, self._context)
 
 
 class NumpyDecoder:
@@ -177,13 +213,15 @@ class NumpyDecoder:
         """See `SearchDecoder.start`."""
         return self._layers.start(self._memory)
 
-    def step(self, tokens: Integers, state: NumpyState) -> Stepped[NumpyState]:
+    def step(
+        self, tokens: Integers, state: NumpyState, alive: Booleans | None = None
+    ) -> Stepped[NumpyState]:
         """See `SearchDecoder.step`."""
         batch, hypotheses = tokens.shape
         pays = batch == 1 or hypotheses > 1 or self._memory.values.shape[1] == 1
         if pays and self._projected is None and self._layers.can_project:
             self._projected = self._layers.projected(self._memory)  # kept for the next steps
-        log_probs, state = self._layers.step(tokens, state, self._memory, self._projected)
+        log_probs, state = self._layers.step(tokens, state, self._memory, self._projected, alive)
         return Stepped(log_probs, state.alignment.weights, state)
 
     def select(self, state: NumpyState, parents: Integers) -> NumpyState:

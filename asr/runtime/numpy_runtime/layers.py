@@ -9,12 +9,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from asr.products import FEW_ROWS
+
 Array = NDArray[np.float32]
 Weights = Mapping[str, NDArray[Any]]
 
 NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 ROWS_AT_ONCE = 512  # of the inputs of an LSTM that are multiplied together; more need more memory
-FEW_ROWS = 3  # up to this many, a product of each row with a matrix is faster than one of all
 
 
 def sigmoid(values: Array) -> Array:
@@ -145,7 +146,7 @@ class BiLSTM(NamedTuple):
     def __call__(self, inputs: Array, order: NDArray[np.int64]) -> Array:
         """Read inputs (B, T, I) both ways → (B, T, 2H); order: of `reversal`."""
         ahead, back = self._run(inputs, order)
-        return np.concatenate([ahead, np.take_along_axis(back, order, 1)], axis=-1)
+        return np.concatenate([ahead, _in_order(back, order)], axis=-1)
 
     def _run(self, inputs: Array, order: NDArray[np.int64]) -> Array:
         """Return the states (2, B, T, H), those of the second direction in its own order."""
@@ -160,7 +161,7 @@ class BiLSTM(NamedTuple):
             several = slice(start, start + at_once)
             steps = found[several]
             self.inputs[0].into(gates[0, : len(steps)], inputs[:, several].swapaxes(0, 1))
-            back = np.take_along_axis(inputs, order[:, several], 1)
+            back = _in_order(inputs, order[:, several])
             self.inputs[1].into(gates[1, : len(steps)], back.swapaxes(0, 1))
             for at, step in enumerate(steps):
                 now = gates[:, at]
@@ -181,6 +182,11 @@ def reversal(lengths: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
     places = np.arange(longest)
     ends = lengths[:, None]
     return np.where(places < ends, ends - 1 - places, places)[:, :, None]
+
+
+def _in_order(values: Array, order: NDArray[np.int64]) -> Array:
+    """Return the rows order (B, T', 1) of each utterance of values (B, T, I)."""
+    return values[np.arange(len(values))[:, None], order[:, :, 0]]
 
 
 def _products(hidden: Array, states: Array, out: Array) -> Array:

@@ -24,8 +24,8 @@ from asr.runtime.device import choose_device, products
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 from asr.training.config import LanguageConfig, LanguageDataSettings
+from asr.training.contract import WHOLE, Losses, Term, Validation
 from asr.training.journal import log_line
-from asr.training.loop import Losses, Validation
 
 VALIDATION_TEXTS = 64  # scored at once
 
@@ -38,7 +38,7 @@ class Windows(NamedTuple):
 
 
 class LanguageTask:
-    """Language modelling for the training loop; see `asr.training.loop.Task`.
+    """Language modelling for the training loop; see `asr.training.contract.Task`.
 
     All texts are concatenated and cut into windows of a fixed number of words, because an utterance
     may begin inside a sentence and contain several.
@@ -104,11 +104,11 @@ class LanguageTask:
         batches: list[list[int]] = whole.tolist()
         return batches
 
-    def make(self, epoch: int, position: int, indices: list[int]) -> Windows:
+    def make(self, epoch: int, position: int, indices: list[int], part: slice = WHOLE) -> Windows:
         """Cut the windows of a batch from the text, at different positions in each epoch."""
         window = self.config.data.window
         shift = np.random.default_rng((self.config.seed, epoch, 1)).integers(window)
-        starts = np.array(indices)[:, None] * window + shift
+        starts = np.array(indices[part])[:, None] * window + shift
         cut = self.stream[starts + np.arange(window)]  # (B, L)
         return _windows(torch.from_numpy(cut.astype(np.int64)))
 
@@ -117,7 +117,8 @@ class LanguageTask:
         words, targets = (each.to(self.device) for each in batch)
         with products(self.device, self.config.training.precision):
             total = self.model(words, targets).mean()
-        return Losses(total, {"loss": total}, float(targets.numel()))
+        words_counted = targets.numel()
+        return Losses([Term(total, {}, words_counted)], float(words_counted))
 
     def validate(self, step: int, folder: Path) -> Validation:
         """Score the dev texts; the figure is the perplexity per word, with unknown words as one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -31,9 +32,9 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
 from asr.tables import to_table
 from asr.training.config import SpeechConfig
-from asr.training.loop import Losses, Validation
+from asr.training.contract import Losses, Term, Validation
 from asr.training.losses.risk import expected_errors
-from asr.training.losses.sequences import PADDING, decode_with_sampling, sequence_loss, shift
+from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
 from asr.training.teacher import distillation_loss
 
@@ -49,7 +50,7 @@ class Decoded(NamedTuple):
 
 
 class SpeechTask:
-    """Speech recognition; see `asr.training.loop.Task`."""
+    """Speech recognition; see `asr.training.contract.Task`."""
 
     unit = "audio_seconds"
 
@@ -104,6 +105,7 @@ class SpeechTask:
         """Return cross-entropy, CTC and penalties of a batch."""
         settings = self.config.loss
         amount = float(batch.waveforms.lengths.sum()) / SAMPLE_RATE
+        tokens = int(batch.token_lengths.sum()) + len(batch.token_lengths)  # with each <eos>
         batch = batch.to(self.device)
         change = None
         if step >= self.config.augment.after_step:
@@ -125,27 +127,25 @@ class SpeechTask:
                     self._wrong,
                     settings.risk_beam,
                 )
-                parts["risk"] = errors / int((expected != PADDING).sum())
+                parts["risk"] = errors / tokens
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
-            if encoded.ctc_log_probs is not None and settings.ctc:
-                loss = self._ctc_loss(encoded.ctc_log_probs, encoded.ctc_lengths, batch, parts)
-                total = (1 - settings.ctc) * total + settings.ctc * loss
-        parts["loss"] = total
-        return Losses(total, parts, amount)
+            if encoded.ctc_log_probs is None or not settings.ctc:
+                return Losses([Term(total, parts, tokens)], amount)
+            by_ctc = self._ctc_terms(encoded.ctc_log_probs, encoded.ctc_lengths, batch)
+        return Losses([Term((1 - settings.ctc) * total, parts, tokens), *by_ctc], amount)
 
-    def _ctc_loss(
-        self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch, parts: dict[str, Tensor]
-    ) -> Tensor:
-        """Return the loss of the CTC head, and put its parts into `parts`."""
+    def _ctc_terms(self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch) -> Iterator[Term]:
+        """Yield the terms of the CTC head: by the texts, and by the teacher."""
+        factor = self.config.loss.ctc
         share = self.config.teacher.share if batch.targets else 0.0
-        total = log_probs.new_zeros(())
         if share < 1:
-            parts["ctc"] = ctc_loss(log_probs, lengths, batch.tokens, batch.token_lengths)
-            total = total + (1 - share) * parts["ctc"]
+            loss = ctc_loss(log_probs, lengths, batch.tokens, batch.token_lengths)
+            count = batch.token_lengths.clamp_min(1).sum()
+            yield Term(factor * (1 - share) * loss, {"ctc": loss}, count)
         if batch.targets:
-            parts["teacher"] = distillation_loss(log_probs, lengths, *batch.targets)
-            total = total + share * parts["teacher"]
-        return total
+            loss = distillation_loss(log_probs, lengths, *batch.targets)
+            count = torch.minimum(lengths, batch.targets.lengths).sum()
+            yield Term(factor * share * loss, {"teacher": loss}, count)
 
     def _limits(self, batch: SpeechBatch) -> NDArray[np.int64]:
         """Return the length limit of each utterance, in characters."""

@@ -32,6 +32,7 @@ from asr.errors import UserError
 from asr.models.speech import SpeechModel, Waveforms
 from asr.text.vocabulary import Vocabulary
 from asr.training.config import SpeechConfig
+from asr.training.contract import WHOLE
 from asr.training.journal import log_line
 from asr.training.loading import AudioStore
 from asr.training.teacher import Teacher
@@ -81,6 +82,14 @@ class _Share(NamedTuple):
     size: int
     times: float
     epochs: float  # infinity for all
+
+
+class _Recording(NamedTuple):
+    """An example as read: its place in the batch, its index, and its samples (S,)."""
+
+    place: int
+    at: int
+    samples: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -143,30 +152,37 @@ class SpeechData:
         )
         return [[int(chosen[place]) for place in batch] for batch in planned]
 
-    def make(self, epoch: int, position: int, indices: list[int]) -> SpeechBatch:
-        """Read, augment and pad the utterances of one batch."""
-        random = np.random.default_rng((self.config.seed, epoch, position))
-        waveforms, targets = [], []
-        recordings = self._recordings(indices)
-        indices = [index for index, _ in recordings]
-        for index, recording in recordings:
+    def make(
+        self, epoch: int, position: int, indices: list[int], part: slice = WHOLE
+    ) -> SpeechBatch:
+        """Read, augment and pad utterances of one batch; see `asr.training.contract.Task.make`."""
+        places = range(len(indices))[part]
+        shortest, longest = self.config.augment.tract_lengths
+        waveforms, targets, warps = [], [], []
+        recordings = self._recordings([(place, indices[place]) for place in places])
+        for place, at, recording in recordings:
+            random = np.random.default_rng((self.config.seed, epoch, position, place))
             factor = float(random.choice(self.config.augment.speeds))
             samples = augment.speed(recording, factor)
             if self.teacher is not None:
                 targets.append(self._taught(self.teacher, samples, factor))
-            waveforms.append(self._augmented(samples, self.examples[index], random))
-        tokens = [self.examples[index].tokens for index in indices]
-        batch = self._collate(waveforms, tokens, seed=int(random.integers(2**62)))
+            waveforms.append(self._augmented(samples, self.examples[at], random))
+            warps.append(float(random.uniform(shortest, longest)))
+        tokens = [self.examples[at].tokens for _, at, _ in recordings]
+        batch = self._collate(waveforms, tokens, seed=self._seed(epoch, position, places[0]))
         if targets:
             lengths = torch.tensor([len(each) for each in targets])
             padded = pad_sequence(targets, batch_first=True)
             batch = batch._replace(targets=Targets(padded, lengths))
-        shortest, longest = self.config.augment.tract_lengths
         if shortest == longest == 1:
             return batch
-        warps = random.uniform(shortest, longest, len(indices))
-        warped = batch.waveforms._replace(warps=torch.from_numpy(warps))
+        warped = batch.waveforms._replace(warps=torch.tensor(warps, dtype=torch.float64))
         return batch._replace(waveforms=warped)
+
+    def _seed(self, *numbers: int) -> int:
+        """Return a seed of the random numbers that are drawn on the device."""
+        random = np.random.default_rng((self.config.seed, *numbers))
+        return int(random.integers(2**62))
 
     def dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
         """Yield the dev utterances, from short to long, without augmentation."""
@@ -240,8 +256,8 @@ class SpeechData:
             return torch.zeros(0, len(self.vocabulary))
         return torch.from_numpy(teacher(samples))
 
-    def _recordings(self, indices: Sequence[int]) -> list[tuple[int, NDArray[np.float32]]]:
-        """Read the recordings of a batch, with their indices; without those that cannot be read.
+    def _recordings(self, wanted: Sequence[tuple[int, int]]) -> list[_Recording]:
+        """Read the recordings of places and indices; without those that cannot be read.
 
         If none can be read, the shortest of all that can takes their place, since a step needs a
         batch in every process.
@@ -249,14 +265,16 @@ class SpeechData:
         Raises:
             UserError: too many recordings cannot be read.
         """
-        read = [(at, self.store.readable(self.examples[at].audio)) for at in indices]
-        found = [(at, samples) for at, samples in read if samples is not None]
+        read = [(*each, self.store.readable(self.examples[each[1]].audio)) for each in wanted]
+        found = [
+            _Recording(place, at, samples) for place, at, samples in read if samples is not None
+        ]
         if found:
             return found
         for at in sorted(range(len(self.examples)), key=lambda at: self.examples[at].duration):
             samples = self.store.readable(self.examples[at].audio)
             if samples is not None:
-                return [(at, samples)]
+                return [_Recording(wanted[0][0], at, samples)]
         raise UserError("no recording can be read")
 
     def _augmented(

@@ -23,8 +23,8 @@ from asr.search.limits import most_target_tokens
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, of_both_sides
 from asr.training.config import TranslationConfig
+from asr.training.contract import Losses, Term, Validation
 from asr.training.journal import log_line
-from asr.training.loop import Losses, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.translation_data import TextBatch, TranslationData
@@ -34,7 +34,7 @@ PHRASE_ORDER: Final = 2  # n-gram order of phrase BLEU: some phrases have two wo
 
 
 class TranslationTask:
-    """Translation for the training loop; see `asr.training.loop.Task`."""
+    """Translation for the training loop; see `asr.training.contract.Task`."""
 
     unit = "target_tokens"
 
@@ -89,8 +89,7 @@ class TranslationTask:
                 )
                 parts["risk"] = errors / amount
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
-        parts["loss"] = total
-        return Losses(total, parts, amount)
+        return Losses([Term(total, parts, amount)], amount)
 
     def _cost(self, wanted: list[int], output: list[int]) -> float:
         """Return the cost of a translation: 1 − BLEU, times the length of the reference."""

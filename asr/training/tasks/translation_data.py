@@ -30,6 +30,7 @@ from asr.corpora.variants import exchange, join, rename, spoken
 from asr.errors import UserError
 from asr.text.vocabulary import EOS, Vocabulary
 from asr.training.config import PairDataSettings, TranslationConfig
+from asr.training.contract import WHOLE
 from asr.training.journal import log_line
 
 
@@ -150,20 +151,23 @@ class TranslationData:
             short_first=epoch < batches.sorted_epochs,
         )
 
-    def make(self, epoch: int, position: int, indices: list[int]) -> TextBatch:
-        """Make one batch; random segmentations depend only on seed, epoch and position."""
+    def make(self, epoch: int, position: int, indices: list[int], part: slice = WHOLE) -> TextBatch:
+        """Make a part of one batch; see `asr.training.contract.Task.make`."""
         if self.config.data.subword_dropout:
             random = np.random.default_rng((self.config.seed, epoch, position))
-            examples = [self._sampled(self.pairs[index], random) for index in indices]
+            seeds = random.integers(2**31, size=(len(indices), 2)).tolist()
+            examples = [
+                self._sampled(self.pairs[index], each)
+                for index, each in zip(indices[part], seeds[part], strict=True)
+            ]
         else:
-            examples = [self.examples[index] for index in indices]
+            examples = [self.examples[index] for index in indices[part]]
         source = pad_tokens([example.source for example in examples])
         target = pad_tokens([example.target for example in examples])
         return TextBatch(*map(torch.from_numpy, (*source, *target)))
 
-    def _sampled(self, pair: Pair, random: np.random.Generator) -> Example:
+    def _sampled(self, pair: Pair, seeds: Sequence[int]) -> Example:
         dropout = self.config.data.subword_dropout
-        seeds = [int(seed) for seed in random.integers(2**31, size=2)]
         source = self.source.sample(pair.source, dropout, seeds[0])
         return Example([*source, EOS], self.target.sample(pair.target, dropout, seeds[1]))
 
