@@ -21,7 +21,7 @@ _LYRICS: Final = re.compile(r"[♪♫♬]+[^♪♫♬]*|[^♪♫♬]*[♪♫♬]
 _DASH: Final = re.compile(rf"((?:{TAG.pattern}|\s)*)[-\N{{EN DASH}}\N{{EM DASH}}]\s*(?=\S)")
 _WORD: Final = re.compile(r"\w")
 _POINTS: Final = re.compile(r"[^\w\s\"“«(¿¡]+(?=\s|\Z)")  # punctuation after a word
-_OPEN: Final = re.compile(r"(\w+)((?:<[A-Za-z][^<>]*>|\{[^{}]*\})+)(?=\w)")  # within a word
+_OPEN: Final = re.compile(r"(?<!\w)(\w+)((?:<[A-Za-z][^<>]*>|\{[^{}]*\})+)(?=\w)")  # within a word
 _CLOSE: Final = re.compile(r"(?<=\w)((?:</[^<>]*>)+)(\w+)")
 
 

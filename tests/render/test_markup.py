@@ -1,5 +1,7 @@
 """Markup of cues: what is split is joined again, and tags have no width."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,3 +52,9 @@ def test_formats_keep_their_own_tags() -> None:
 )
 def test_a_dash_begins_a_speaker(text: str, expected: list[str]) -> None:
     assert [lay_out(turn, fit) for turn in turns(text)] == expected
+
+
+def test_a_very_long_word_takes_time_by_its_length() -> None:
+    begun = time.process_time()
+    turns("a" * 200_000)
+    assert time.process_time() - begun < 2  # by the square of its length: half a minute
