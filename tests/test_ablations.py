@@ -224,7 +224,7 @@ def test_kinds_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch, ca
     assert table[4][3:] == ["1 to 10"]
     assert int(table[2][-1]) > int(table[3][-1])  # a fixed context has no parameters
     check_what_is_written(tmp_path, "kinds", capsys.readouterr().out)
-    monkeypatch.setattr(kinds, "run", None)  # finished runs are not trained again
+    monkeypatch.setattr(kinds, "run_to_end", None)  # finished runs are not trained again
     start(monkeypatch, kinds, *asked)
     assert rows(tmp_path / "kinds.md") == table
     with pytest.raises(UserError, match=r"holds a run of words\.toml training\.steps=2"):
@@ -461,7 +461,7 @@ def test_speech_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeyp
         ["window", "no window"],
     ]
     check_what_is_written(tmp_path, "speech", capsys.readouterr().out)
-    monkeypatch.setattr(runs, "run", None)  # finished runs are not trained again
+    monkeypatch.setattr(runs, "run_to_end", None)  # finished runs are not trained again
     start(monkeypatch, speech, *asked)
     assert rows(tmp_path / "speech.md") == table
     with pytest.raises(UserError, match=r"holds a run of .* training\.validate_every=2 seed=1;"):
@@ -582,7 +582,7 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     assert [len(read_manifest(each["manifest"])) for each in entries] == [len(train), 6]
     assert len(hours.read_report(tones, hours.load(["data.dev=dev.jsonl"]), 2).texts) == 2
     check_what_is_written(tmp_path, "hours", capsys.readouterr().out)
-    monkeypatch.setattr(runs, "run", None)  # finished runs are not trained again
+    monkeypatch.setattr(runs, "run_to_end", None)  # finished runs are not trained again
     start(monkeypatch, hours, *asked)
     assert rows(tmp_path / "hours.md") == table
     with pytest.raises(UserError, match=r"holds a run of .* every=2; use another"):
