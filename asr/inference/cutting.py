@@ -144,7 +144,7 @@ def cut_at_pause(mask: Mask, limit: int) -> Cut | None:
 def cut_piece(samples: Samples, start: int, is_silent: bool) -> Piece:
     """Return a piece that begins at sample `start` of its recording; silent: with an empty mask."""
     piece = piece_of(samples.copy(), start / SAMPLE_RATE)
-    return piece._replace(speech=piece.speech & (not is_silent))
+    return piece._replace(speech=piece.speech & (not is_silent), is_cut=True)
 
 
 def _detected(blocks: Iterable[Samples], detect: Detector) -> Iterator[tuple[Samples, Mask]]:

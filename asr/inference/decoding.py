@@ -258,12 +258,13 @@ def _ctc(encoded: EncodedPieces, row: int) -> NDArray[np.float32] | None:
 def _is_noise(
     piece: Piece, found: Hypothesis, ctc: NDArray[np.float32] | None, noise_threshold: float
 ) -> bool:
-    """Return whether a text was read from noise: CTC finds less than the slowest speech in it.
+    """Return whether a text was read from noise.
 
-    Or the text is slower than speech, and the decoder's score below a threshold.
+    That is: it is slower than speech, and the decoder's score below a threshold; or its piece was
+    cut out of a longer recording, and CTC finds less in it than the slowest speech.
     """
     seconds = seconds_of_speech(piece)
     slow = len(found.tokens) < SLOWEST_SPEECH * seconds
     if slow and found.log_probability < noise_threshold * (len(found.tokens) + 1):
         return True
-    return is_noise(ctc, seconds)
+    return piece.is_cut and is_noise(ctc, seconds)

@@ -19,13 +19,15 @@ class Piece(NamedTuple):
     """A part of a recording that is decoded at once.
 
     samples: (S,). start: seconds in the recording. speech: (F,) bool, feature frames with speech.
-    is_noise: whether the samples are stationary noise, whatever `speech` says.
+    is_noise: whether the samples are stationary noise, whatever `speech` says. is_cut: whether it
+    was cut out of a longer recording or a stream, where short noise may stand between speech.
     """
 
     start: float
     samples: NDArray[np.float32]
     speech: NDArray[np.bool_]
     is_noise: bool = False
+    is_cut: bool = False
 
     @property
     def duration(self) -> float:

@@ -9,6 +9,7 @@ from tiny_model import write_tiny_model
 
 from asr.audio.read import read
 from asr.inference import decoding
+from asr.inference.cutting import cut_piece
 from asr.inference.plausibility import (
     Evidence,
     Plausibility,
@@ -69,10 +70,9 @@ def test_a_short_piece_with_fewer_characters_by_ctc_than_slow_speech_is_noise():
     assert is_noise(posteriors([0, 0]), 2.9) and not is_noise(None, 2.9)
 
 
-def test_a_text_of_noise_is_left_out_by_greedy_search_too(tmp_path, monkeypatch):
+def test_a_text_of_noise_is_left_out_of_cut_pieces_by_greedy_search_too(tmp_path, monkeypatch):
     recognizer = Recognizer.load(write_tiny_model(tmp_path / "tiny")).configured(beam=1)
     sound = read(FLAC).samples[:24_000]
-    assert recognizer.transcribe(sound, rate=16_000).text
     asked = []
 
     def noise(ctc, seconds):
@@ -80,7 +80,9 @@ def test_a_text_of_noise_is_left_out_by_greedy_search_too(tmp_path, monkeypatch)
         return True
 
     monkeypatch.setattr(decoding, "is_noise", noise)
-    found = recognizer.transcribe(sound, rate=16_000)
+    assert recognizer.transcribe(sound, rate=16_000).text and not asked  # a recording of its own
+    piece = cut_piece(sound, 0, is_silent=False)
+    (found,) = decoding.decode(recognizer.loaded, [piece], recognizer.decoding)
     assert found.text == "" and found.stop_reason == "silence"
     ((symbols, seconds),) = asked
     assert symbols == len(recognizer.loaded.vocabulary) and 0 < seconds <= 1.5
