@@ -31,6 +31,7 @@ from asr.errors import UserError
 PARENT_CHECK_SECONDS: Final = 1.0
 ANSWER_CHECK_SECONDS: Final = 0.02
 LONGEST_WAIT: Final = timedelta(hours=3)  # for another process, such as for its validation
+LONGEST_START: Final = timedelta(minutes=10)  # until all processes have been started
 BACKEND: Final = "cpu:gloo,cuda:nccl"
 
 Result = TypeVar("Result")
@@ -161,6 +162,7 @@ def run_in_processes(count: int, function: Callable[..., Result], *arguments: An
         local = int(os.environ.get("LOCAL_RANK", os.environ["RANK"]))
         beside = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
         place = (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        _end_with_parent()
         return _join(place, (local, beside), function, arguments)
     if count == 1:
         return function(*arguments)
@@ -185,7 +187,7 @@ def _join(
     if torch.cuda.is_available():
         torch.cuda.set_device(local[0] % torch.cuda.device_count())
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local[1]))
-    store, *_ = next(rendezvous("env://", *place, timeout=LONGEST_WAIT))
+    store, *_ = next(rendezvous("env://", *place, timeout=LONGEST_START))
     distributed.init_process_group(
         BACKEND if torch.cuda.is_available() else "gloo",
         store=_unused(store, *place),
@@ -230,17 +232,22 @@ def _join_child(
     arguments: tuple[Any, ...],
 ) -> None:
     """Run the function as a child process; exit when the parent process exits."""
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    _end_with_parent()
     result = _join((own_rank, count), (own_rank, count), function, arguments)
     if own_rank == 0:
         results.put(result)
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent() -> None:
     """Exit when the parent process has ended, also if it was killed."""
-    while os.getppid() == parent:
-        time.sleep(PARENT_CHECK_SECONDS)
-    os._exit(1)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _free_port() -> int:
