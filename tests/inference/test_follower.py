@@ -54,6 +54,16 @@ def test_sentences_are_found_while_they_are_read(recognizer, samples) -> None:
     assert words == sorted(words) and len(words) > 1
 
 
+def test_what_was_read_before_a_pause_is_remembered(recognizer) -> None:
+    spoken = read(FLAC).samples
+    sentence = "A cold bright moon was shining with clear sharp lights and shadows."
+    samples = np.concatenate([spoken, np.zeros(14_000, np.float32), spoken])
+    found, _ = followed(recognizer, samples, 1600, f"{sentence} {sentence}")
+    assert (found[-1].sentence, found[-1].word) == (1, 23)  # the same words, the second time
+    middle = (len(spoken) + 7_000) / 16_000
+    assert {each.sentence for each in found if each.time < middle} == {0}
+
+
 def test_places_do_not_depend_on_the_chunks(tmp_path, samples) -> None:
     tiny = asr.load(write_tiny_model(tmp_path / "tiny")).configured(beam=1)
     one, _ = followed(tiny, samples, 700)
