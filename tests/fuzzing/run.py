@@ -139,7 +139,8 @@ class Runner:
         self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("fork")
+        # Not forked: torch hangs in the child of a process in which it has used threads.
+        context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, *self._arguments))
         self._process.start()
