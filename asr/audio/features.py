@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from asr.audio.mel import HOP_MS, MELS, WINDOW_MS, mel_filters
+from asr.audio.mel import HOP_MS, MELS, WINDOW_MS, mel_corners, mel_filters
 from asr.audio.read import SAMPLE_RATE
 
 _SMALLEST_DEVIATION = 1e-5  # lower bound, for filters that never vary
@@ -112,13 +112,21 @@ class LogMel(nn.Module):
             frames = samples.float().unfold(1, self.window_size, self.hop_size)  # (B, F, window)
             spectrum = torch.fft.rfft(frames * self.window, n=self.fft_size)
             power = torch.view_as_real(spectrum).square().sum(-1)  # (B, F, bins)
-            filters = self.filters
-            if warps is not None:
-                factors = warps.double().numpy()
-                drawn = mel_filters(self.sample_rate, self.fft_size, self.mels, factors)
-                filters = torch.from_numpy(drawn).to(filters)
+            filters = self.filters if warps is None else self._warped(warps)
             features = (power @ filters.mT).clamp(min=self.floor).log()
         return features.masked_fill(~_within(features, frame_lengths), 0.0), frame_lengths
+
+    def _warped(self, warps: Tensor) -> Tensor:
+        """Return `mel_filters` (B, mels, bins) of factors (B,), made on the device of the model."""
+        drawn = mel_corners(self.sample_rate, self.mels, warps.double().numpy())
+        corners = torch.from_numpy(drawn).to(self.filters.device)[:, :, None]
+        left, centre, right = (corners[:, at : at + self.mels] for at in range(3))
+        count = self.fft_size // 2 + 1
+        bins = torch.linspace(0, self.sample_rate / 2, count).to(corners)
+        rising = (bins - left) / (centre - left)
+        falling = (right - bins) / (right - centre)
+        triangles = torch.minimum(rising, falling).clamp(min=0)
+        return (triangles * 2 / (right - left)).to(self.filters.dtype)
 
 
 class Normalizer(nn.Module):

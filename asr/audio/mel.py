@@ -39,6 +39,22 @@ def mel_filters(
         (mels, fft_size // 2 + 1) float32, or with warps (B, mels, fft_size // 2 + 1).
     """
     bins = np.linspace(0, sample_rate / 2, fft_size // 2 + 1)
+    corners = mel_corners(sample_rate, mels, warps)
+    left, centre, right = (corners[..., at : at + mels, None] for at in range(3))
+    rising = (bins - left) / (centre - left)
+    falling = (right - bins) / (right - centre)
+    triangles = np.minimum(rising, falling).clip(min=0)
+    filters: NDArray[np.float32] = (triangles * 2 / (right - left)).astype(np.float32)
+    return filters
+
+
+def mel_corners(
+    sample_rate: int, mels: int, warps: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return the corners (mels + 2,) of the filters in Hz, with warps (B,) of shape (B, mels + 2).
+
+    Filter i rises from corner i to corner i + 1 and falls to corner i + 2; see `mel_filters`.
+    """
     highest = _BREAK_MELS + math.log(sample_rate / 2 / _BREAK_HERTZ) / _LOG_STEP
     scale = np.linspace(0, highest, mels + 2)
     corners = np.where(
@@ -46,14 +62,7 @@ def mel_filters(
         scale * _HERTZ_PER_MEL,
         _BREAK_HERTZ * np.exp(_LOG_STEP * (scale - _BREAK_MELS)),
     )
-    if warps is not None:
-        corners = _warp(corners, warps[:, None], sample_rate / 2)
-    left, centre, right = (corners[..., at : at + mels, None] for at in range(3))
-    rising = (bins - left) / (centre - left)
-    falling = (right - bins) / (right - centre)
-    triangles = np.minimum(rising, falling).clip(min=0)
-    filters: NDArray[np.float32] = (triangles * 2 / (right - left)).astype(np.float32)
-    return filters
+    return corners if warps is None else _warp(corners, warps[:, None], sample_rate / 2)
 
 
 def _warp(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
-from queue import Full, Queue
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from asr.errors import UserError
 from asr.training.journal import log_here
 
+AHEAD = 4  # batches that a thread or process prepares in advance
 MOST_UNREADABLE = 20  # recordings; a disk or a corpus with more needs a person
 
 Item = TypeVar("Item")
@@ -60,39 +62,60 @@ class AudioStore:
         return samples
 
 
-def prefetch(items: Sequence[Item], make: Callable[[Item], Made], ahead: int = 4) -> Iterator[Made]:
-    """Yield make(item) in order, computed by a thread up to `ahead` items in advance.
+def prefetch(
+    items: Sequence[Item], make: Callable[[Item], Made], processes: int = 0
+) -> Iterator[Made]:
+    """Yield make(item) in order, computed ahead by processes, or by a thread if there are none.
 
-    An error in `make` is raised at the position of its item. Closing the generator waits for the
-    thread: a thread that is still in torch when Python exits aborts the process.
+    Tensors that processes make are in pinned memory if there is a GPU, which copies from it while
+    it computes. An error in `make` is raised at the position of its item. Closing the generator
+    waits for the thread or ends the processes.
     """
-    queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=ahead)
-    stopped = threading.Event()
+    return _by_processes(items, make, processes) if processes else _by_thread(items, make)
 
-    def put(made: Made | None, error: BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                return queue.put((made, error), timeout=0.1)
-            except Full:
-                continue
 
-    def work() -> None:
-        for item in items:
-            if stopped.is_set():
-                return
-            try:
-                put(make(item), None)
-            except BaseException as error:
-                return put(None, error)
+def _by_thread(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[Made]:
+    # A thread that is still in torch when Python exits aborts the process: wait for it.
+    with ThreadPoolExecutor(1) as pool:
+        source = iter(items)
+        pending = deque(pool.submit(make, item) for item in islice(source, AHEAD))
+        try:
+            while pending:
+                yield pending.popleft().result()
+                pending.extend(pool.submit(make, item) for item in islice(source, 1))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        for _ in items:
-            made, error = queue.get()
-            if error is not None:
-                raise error
-            yield made  # type: ignore[misc]  # made is None only with an error
-    finally:
-        stopped.set()
-        thread.join()
+
+def _by_processes(
+    items: Sequence[Item], make: Callable[[Item], Made], processes: int
+) -> Iterator[Made]:
+    from torch.cuda import is_available
+    from torch.utils.data import DataLoader
+
+    loader: Any = DataLoader(
+        _Made(items, make),  # type: ignore[arg-type]  # torch's datasets need no more than these
+        batch_size=None,
+        num_workers=processes,
+        prefetch_factor=AHEAD,
+        pin_memory=is_available(),
+        collate_fn=_as_it_is,
+    )
+    yield from loader
+
+
+class _Made(Generic[Item, Made]):
+    """What is made of items, as torch's `Dataset`."""
+
+    def __init__(self, items: Sequence[Item], make: Callable[[Item], Made]) -> None:
+        self._items, self._make = items, make
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int) -> Made:
+        return self._make(self._items[index])
+
+
+def _as_it_is(made: Made) -> Made:
+    return made

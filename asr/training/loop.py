@@ -158,8 +158,9 @@ class _Trainer:
             part, counts = distributed.share_of(len(indices))
             return Made(self.task.make(epoch, position, indices, part), counts)
 
+        made = prefetch(plan, make, self.settings.loaders)
         group: list[Made] = []
-        for (position, _), batch in zip(plan, prefetch(plan, make), strict=False):
+        for (position, _), batch in zip(plan, made, strict=False):
             group.append(batch)
             if len(group) < self.settings.accumulate:
                 continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,14 +22,40 @@ from asr.models.speech import Waveforms, load_speech_model
 from asr.text.vocabulary import Vocabulary
 
 
+class Targets(NamedTuple):
+    """CTC log-probabilities of a teacher: values (B, T', V), lengths (B,)."""
+
+    values: Tensor
+    lengths: Tensor
+
+    def to(self, device: torch.device) -> Targets:
+        """Move the tensors to a device."""
+        return Targets(*(each.to(device, non_blocking=True) for each in self))
+
+
+class Lesson(NamedTuple):
+    """A batch that a teacher has yet to transcribe; wanted (B,) bool: whose targets are used."""
+
+    waveforms: Waveforms
+    wanted: Tensor
+
+    def to(self, device: torch.device) -> Lesson:
+        """Move the tensors to a device."""
+        wanted = self.wanted.to(device, non_blocking=True)
+        return Lesson(self.waveforms.to(device), wanted)
+
+
 class Teacher:
-    """CTC log-probabilities (T', V) of recordings, float32, by a model in eval mode on the CPU."""
+    """CTC log-probabilities of recordings, by a model in eval mode.
+
+    With a cache: of one recording after the other, on the CPU. Without: of batches, on any device.
+    """
 
     def __init__(self, path: Path, vocabulary: Vocabulary, cache: Path | None = None) -> None:
         """Load the model.
 
         path: a model folder, or the name of a model of the package. cache: folder in which the
-            distributions are kept, by the content of the audio; None computes them every time.
+            distributions of `cached` are kept, by the content of the audio.
 
         Raises:
             UserError: there is no such model, its characters differ from `vocabulary`, it has no
@@ -44,20 +71,33 @@ class Teacher:
                 "mask"
             )
         self.seconds_per_frame = self._model.seconds_per_annotation / self._model.ctc.subframes
-        digest = hashlib.sha256((folder.path / WEIGHTS).read_bytes()).hexdigest()[:12]
-        place = cache and cache / f"ctc-{digest}"
-        self._cache = ContentCache(place, self._compute, len(vocabulary))
+        self._cache: ContentCache | None = None
+        if cache is not None:
+            digest = hashlib.sha256((folder.path / WEIGHTS).read_bytes()).hexdigest()[:12]
+            self._cache = ContentCache(cache / f"ctc-{digest}", self._compute, len(vocabulary))
 
-    def __call__(self, samples: Samples) -> NDArray[np.float32]:
-        """Return the log-probabilities (T', V) of samples (S,) at 16 kHz."""
+    @property
+    def has_cache(self) -> bool:
+        """Whether targets are kept on disk: then `cached` gives them, else `teach`."""
+        return self._cache is not None
+
+    def cached(self, samples: Samples) -> NDArray[np.float32]:
+        """Return the log-probabilities (T', V) of samples (S,) at 16 kHz, float32."""
+        assert self._cache is not None
         return self._cache(samples)
 
     @torch.no_grad()
+    def teach(self, lesson: Lesson) -> Targets:
+        """Return the targets of a batch, on its device."""
+        self._model.to(lesson.waveforms.samples.device)
+        encoded = self._model.encode(lesson.waveforms)
+        assert encoded.ctc_log_probs is not None
+        return Targets(encoded.ctc_log_probs, encoded.ctc_lengths * lesson.wanted)
+
     def _compute(self, samples: Samples) -> NDArray[np.float32]:
         batch = Waveforms(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
-        encoded = self._model.encode(batch)
-        assert encoded.ctc_log_probs is not None
-        found: NDArray[np.float32] = encoded.ctc_log_probs[0, : int(encoded.ctc_lengths)].numpy()
+        values, lengths = self.teach(Lesson(batch, torch.tensor([True])))
+        found: NDArray[np.float32] = values[0, : int(lengths)].numpy()
         return found
 
 

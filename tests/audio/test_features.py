@@ -69,6 +69,16 @@ def test_warped_filters_are_triangles_between_warped_frequencies():
             assert row == pytest.approx(expected, abs=1e-6)
 
 
+def test_each_utterance_has_its_own_warped_filters():
+    samples, warps = noise(16_000).expand(2, -1), torch.tensor([0.9, 1.15])
+    found, _ = LogMel()(samples, torch.tensor([16_000, 16_000]), warps)
+    model = LogMel()
+    for row, warp in enumerate(warps.double().numpy()):
+        model.filters = torch.from_numpy(mel_filters(16_000, 512, MELS, np.array([warp]))[0])
+        wanted, _ = model(samples[:1], torch.tensor([16_000]))
+        assert torch.allclose(found[row], wanted[0], atol=1e-4)
+
+
 def test_log_mel_is_that_of_librosa():
     samples = noise(16_000)
     features, lengths = LogMel()(samples[None], torch.tensor([16_000]))

@@ -1,5 +1,6 @@
 """Audio is cached, and batches are prefetched."""
 
+import multiprocessing
 import threading
 import time
 from pathlib import Path
@@ -26,13 +27,14 @@ def test_store_reads_what_fits_once_and_gives_the_same_each_time():
     assert reads == [Path("a"), Path("b"), Path("b")]
 
 
-def test_prefetch_keeps_the_order_and_raises_at_the_item_s_turn():
+@pytest.mark.parametrize("processes", [0, 2])
+def test_prefetch_keeps_the_order_and_raises_at_the_item_s_turn(processes):
     def make(item):
         if item == 3:
             raise RuntimeError("three")
         return item * 10
 
-    made = prefetch(range(6), make)
+    made = prefetch(range(6), make, processes)
     assert [next(made), next(made), next(made)] == [0, 10, 20]
     with pytest.raises(RuntimeError, match="three"):
         next(made)
@@ -48,6 +50,15 @@ def test_prefetch_leaves_no_thread_behind_when_its_user_stops():
     next(made)
     made.close()
     assert threading.active_count() == before
+
+
+def test_prefetch_leaves_no_process_behind_when_its_user_stops():
+    before = set(multiprocessing.active_children())
+    made = prefetch(range(1000), str, processes=2)
+    assert next(made) == "0"
+    assert len(set(multiprocessing.active_children()) - before) == 2
+    made.close()
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_unreadable_audio_is_named_by_every_process(monkeypatch, capsys):

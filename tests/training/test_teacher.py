@@ -73,12 +73,12 @@ def test_no_common_frames_give_no_loss():
 # The teacher
 
 
-def test_its_distributions_are_those_of_the_model(tiny, tones):
+def test_its_distributions_are_those_of_the_model(tiny, tones, tmp_path):
     samples = read(next((tones / "train").glob("*.flac"))).samples
     model = LoadedModel.load(tiny, runtime="torch").engine.model
     encoded = model.encode(Waveforms(torch.from_numpy(samples)[None], torch.tensor([len(samples)])))
     wanted = encoded.ctc_log_probs[0, : int(encoded.ctc_lengths)].numpy()
-    found = Teacher(tiny, VOCABULARY)(samples)
+    found = Teacher(tiny, VOCABULARY, tmp_path).cached(samples)
     np.testing.assert_allclose(found, wanted, atol=0.02)  # kept in 16 bits
     assert np.exp(found).sum(1) == pytest.approx(np.ones(len(found)), abs=0.01)
 
@@ -86,17 +86,17 @@ def test_its_distributions_are_those_of_the_model(tiny, tones):
 def test_distributions_are_kept_by_content_and_model(tiny, tones, tmp_path):
     samples = read(next((tones / "train").glob("*.flac"))).samples
     first = Teacher(tiny, VOCABULARY, tmp_path)
-    wanted = first(samples)
+    wanted = first.cached(samples)
     files = sorted(tmp_path.rglob("*.npy"))
     assert len(files) == 1
     first._model.encode = None  # the second time the file is read
-    np.testing.assert_array_equal(first(samples), wanted)
+    np.testing.assert_array_equal(first.cached(samples), wanted)
     other = write_tiny_model(tmp_path / "other", ctc=True)
     (other / "checksums.json").unlink()
     content = (other / "model.safetensors").read_bytes()
     (other / "model.safetensors").write_bytes(content[:-1] + b"\x01")
     renew_checksum(other / "model.safetensors")
-    Teacher(other, VOCABULARY, tmp_path)(samples)
+    Teacher(other, VOCABULARY, tmp_path).cached(samples)
     assert len(sorted(tmp_path.rglob("*.npy"))) == 2
 
 
@@ -120,14 +120,16 @@ def task_of(tones, tiny, *overrides):
     return SpeechTask(config, tones, CONFIG.parent)
 
 
-def test_the_teacher_gets_the_recording_at_its_speed_before_other_augmentation(tones, tiny):
-    task = task_of(tones, tiny, "augment.speeds=[0.8]", "augment.gain_db=20.0")
+def test_the_teacher_gets_the_recording_at_its_speed_before_other_augmentation(
+    tones, tiny, tmp_path
+):
+    settings = ["augment.speeds=[0.8]", "augment.gain_db=20.0"]
+    task = task_of(tones, tiny, f"teacher.cache={tmp_path}", *settings)
     indices = [0, 1, 2]
     batch = task.make(0, 0, indices)
-    teacher = Teacher(tiny, VOCABULARY)
     for row, index in enumerate(indices):
         samples = speed(task.data.store[task.data.examples[index].audio], 0.8)
-        wanted = teacher(samples)
+        wanted = task.data.teacher.cached(samples)
         assert batch.targets.lengths[row] == len(wanted)
         np.testing.assert_array_equal(batch.targets.values[row, : len(wanted)], wanted)
         louder = batch.waveforms.samples[row, : len(samples)].numpy()
@@ -135,8 +137,23 @@ def test_the_teacher_gets_the_recording_at_its_speed_before_other_augmentation(t
     assert batch.to(torch.device("meta")).targets.values.is_meta
 
 
-def test_recordings_at_another_speed_may_go_without_targets(tones, tiny):
-    task = task_of(tones, tiny, "augment.speeds=[1.0, 0.8]", "teacher.other_speeds=false")
+def test_without_a_cache_the_teacher_computes_a_whole_batch(tones, tiny, tmp_path):
+    settings = ["augment.speeds=[1.0, 0.8]", "teacher.other_speeds=false"]
+    kept = task_of(tones, tiny, f"teacher.cache={tmp_path}", *settings).make(0, 0, [0, 1, 2, 3])
+    task = task_of(tones, tiny, *settings)
+    batch = task.make(0, 0, [0, 1, 2, 3])
+    assert batch.targets is None and kept.lesson is None
+    values, lengths = task.data.teacher.teach(batch.lesson)
+    assert lengths.tolist() == kept.targets.lengths.tolist()
+    for row, length in enumerate(lengths.tolist()):
+        wanted = kept.targets.values[row, :length]
+        np.testing.assert_allclose(values[row, :length], wanted, atol=0.02)  # kept in 16 bits
+    assert batch.to(torch.device("meta")).lesson.waveforms.samples.is_meta
+
+
+def test_recordings_at_another_speed_may_go_without_targets(tones, tiny, tmp_path):
+    settings = [f"teacher.cache={tmp_path}", "teacher.other_speeds=false"]
+    task = task_of(tones, tiny, "augment.speeds=[1.0, 0.8]", *settings)
     indices = list(range(8))
     batch = task.make(0, 0, indices)
     own = [len(task.data.store[task.data.examples[index].audio]) for index in indices]

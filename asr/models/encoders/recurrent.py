@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -63,8 +64,12 @@ class Bidirectional(nn.Module):
 
         The result at padded positions is undefined: mask it.
         """
-        ahead, _ = self.ahead(inputs)
-        back, _ = self.back(self._permute(inputs, order))
+        # On a GPU, autocast would run the layers in float16, where small gradients vanish.
+        on_gpu = inputs.is_cuda and torch.is_autocast_enabled("cuda")
+        with torch.autocast("cuda", enabled=False) if on_gpu else nullcontext():
+            inputs = inputs.float() if on_gpu else inputs
+            ahead, _ = self.ahead(inputs)
+            back, _ = self.back(self._permute(inputs, order))
         return torch.cat([ahead, self._permute(back, order)], dim=-1)
 
     @staticmethod

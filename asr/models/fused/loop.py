@@ -59,8 +59,10 @@ def unroll(
     start: (B, P·H), the parts of s_0 side by side: h, and c of an LSTM.
     """
     device = start.device.type
-    # Under autocast only the products are in 16 bits, not the sums over steps.
-    narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    # Under autocast only the products are in 16 bits, not the sums over steps. A GPU would take
+    # longer to start the kernels that convert than it saves on products this small.
+    is_narrow = device == "cpu" and torch.is_autocast_enabled(device)
+    narrow = torch.get_autocast_dtype(device) if is_narrow else None
     with torch.autocast(device, enabled=False):
         inputs = Inputs(
             token_gates=at_least_float32(token_gates).transpose(0, 1),

@@ -108,6 +108,12 @@ class TrainingSettings(Settings):
     processes: int = setting(
         1, "Processes that share each batch, on one machine.", least=1, most=1024
     )
+    loaders: int = setting(
+        0,
+        "Processes that prepare batches, such as 12 beside a GPU. 0: a thread of the training.",
+        least=0,
+        most=1024,
+    )
     start_from: str = setting(
         "",
         "Model folder of the same sizes to start from (fine-tuning). A translation model's "

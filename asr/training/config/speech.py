@@ -188,12 +188,12 @@ class TeacherSettings(Settings):
     cache: str = setting(
         "",
         "Folder in which its distributions are cached, by the content of the audio: 7 MB an hour. "
-        "Empty: they are computed in every epoch.",
+        "Empty: they are computed with each batch, on the device of the training.",
     )
     other_speeds: bool = setting(
         True,
-        "Whether recordings at another speed (augment.speeds) have targets too; each speed is "
-        "computed and cached apart. false: they are learnt from their transcripts alone.",
+        "Whether recordings at another speed (augment.speeds) have targets too; a cache keeps each "
+        "speed apart. false: they are learnt from their transcripts alone.",
     )
 
     def unread(self) -> Iterator[Unread]:

@@ -137,14 +137,17 @@ class SpeechTask:
     def _ctc_terms(self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch) -> Iterator[Term]:
         """Yield the terms of the CTC head: by the texts, and by the teacher."""
         factor = self.config.loss.ctc
-        share = self.config.teacher.share if batch.targets else 0.0
+        targets = batch.targets
+        if self.data.teacher is not None and batch.lesson is not None:
+            targets = self.data.teacher.teach(batch.lesson)
+        share = self.config.teacher.share if targets else 0.0
         if share < 1:
             loss = ctc_loss(log_probs, lengths, batch.tokens, batch.token_lengths)
             count = batch.token_lengths.clamp_min(1).sum()
             yield Term(factor * (1 - share) * loss, {"ctc": loss}, count)
-        if batch.targets:
-            loss = distillation_loss(log_probs, lengths, *batch.targets)
-            count = torch.minimum(lengths, batch.targets.lengths).sum()
+        if targets:
+            loss = distillation_loss(log_probs, lengths, *targets)
+            count = torch.minimum(lengths, targets.lengths).sum()
             yield Term(factor * share * loss, {"teacher": loss}, count)
 
     def _limits(self, batch: SpeechBatch) -> NDArray[np.int64]:

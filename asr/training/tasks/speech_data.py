@@ -35,28 +35,18 @@ from asr.training.config import SpeechConfig
 from asr.training.contract import WHOLE
 from asr.training.journal import log_line
 from asr.training.loading import AudioStore
-from asr.training.teacher import Teacher
+from asr.training.teacher import Lesson, Targets, Teacher
 
 STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
 LEAST_HOURS = 5.0  # with 3 h a small model had 45.9 % CER: recipes/ablations/results/hours.md
 VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
 
 
-class Targets(NamedTuple):
-    """CTC log-probabilities of a teacher: values (B, T', V), lengths (B,)."""
-
-    values: Tensor
-    lengths: Tensor
-
-    def to(self, device: torch.device) -> Targets:
-        """Move the tensors to a device."""
-        return Targets(*(each.to(device, non_blocking=True) for each in self))
-
-
 class SpeechBatch(NamedTuple):
     """Recordings and their texts: tokens (B, U), token_lengths (B,).
 
-    seed: of the random numbers that are drawn on the device. targets: None without a teacher.
+    seed: of the random numbers that are drawn on the device. targets: of a teacher with a cache.
+    lesson: for a teacher without one.
     """
 
     waveforms: Waveforms
@@ -64,6 +54,7 @@ class SpeechBatch(NamedTuple):
     token_lengths: Tensor
     seed: int
     targets: Targets | None = None
+    lesson: Lesson | None = None
 
     def to(self, device: torch.device) -> SpeechBatch:
         """Move the tensors to a device (see `Waveforms.to`)."""
@@ -72,6 +63,7 @@ class SpeechBatch(NamedTuple):
             tokens=self.tokens.to(device, non_blocking=True),
             token_lengths=self.token_lengths.to(device, non_blocking=True),
             targets=self.targets and self.targets.to(device),
+            lesson=self.lesson and self.lesson.to(device),
         )
 
 
@@ -158,22 +150,20 @@ class SpeechData:
         """Read, augment and pad utterances of one batch; see `asr.training.contract.Task.make`."""
         places = range(len(indices))[part]
         shortest, longest = self.config.augment.tract_lengths
-        waveforms, targets, warps = [], [], []
+        waveforms, clean, factors, warps = [], [], [], []
         recordings = self._recordings([(place, indices[place]) for place in places])
         for place, at, recording in recordings:
             random = np.random.default_rng((self.config.seed, epoch, position, place))
             factor = float(random.choice(self.config.augment.speeds))
             samples = augment.speed(recording, factor)
-            if self.teacher is not None:
-                targets.append(self._taught(self.teacher, samples, factor))
+            clean.append(samples)
+            factors.append(factor)
             waveforms.append(self._augmented(samples, self.examples[at], random))
             warps.append(float(random.uniform(shortest, longest)))
         tokens = [self.examples[at].tokens for _, at, _ in recordings]
         batch = self._collate(waveforms, tokens, seed=self._seed(epoch, position, places[0]))
-        if targets:
-            lengths = torch.tensor([len(each) for each in targets])
-            padded = pad_sequence(targets, batch_first=True)
-            batch = batch._replace(targets=Targets(padded, lengths))
+        if self.teacher is not None:
+            batch = self._taught(self.teacher, batch, clean, factors)
         if shortest == longest == 1:
             return batch
         warped = batch.waveforms._replace(warps=torch.tensor(warps, dtype=torch.float64))
@@ -250,11 +240,26 @@ class SpeechData:
         fitted = Normalizer.fit(measured(), model.features.size, normalizer.per_utterance_mean)
         normalizer.load_state_dict(fitted.state_dict())
 
-    def _taught(self, teacher: Teacher, samples: NDArray[np.float32], factor: float) -> Tensor:
-        """Return the targets (T', V) of samples whose speed was changed by a factor."""
-        if factor != 1 and not self.config.teacher.other_speeds:
-            return torch.zeros(0, len(self.vocabulary))
-        return torch.from_numpy(teacher(samples))
+    def _taught(
+        self,
+        teacher: Teacher,
+        batch: SpeechBatch,
+        clean: Sequence[NDArray[np.float32]],
+        factors: Sequence[float],
+    ) -> SpeechBatch:
+        """Add what a teacher needs or knows; clean: samples (S,), each at a factor of its speed."""
+        wanted = [factor == 1 or self.config.teacher.other_speeds for factor in factors]
+        if not teacher.has_cache:
+            samples, lengths = map(torch.from_numpy, pad_samples(clean))
+            lesson = Lesson(Waveforms(samples, lengths), torch.tensor(wanted))
+            return batch._replace(lesson=lesson)
+        none = np.zeros((0, len(self.vocabulary)), np.float32)
+        targets = [
+            torch.from_numpy(teacher.cached(samples) if is_wanted else none)
+            for samples, is_wanted in zip(clean, wanted, strict=True)
+        ]
+        lengths = torch.tensor([len(each) for each in targets])
+        return batch._replace(targets=Targets(pad_sequence(targets, batch_first=True), lengths))
 
     def _recordings(self, wanted: Sequence[tuple[int, int]]) -> list[_Recording]:
         """Read the recordings of places and indices; without those that cannot be read.
