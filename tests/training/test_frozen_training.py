@@ -28,6 +28,7 @@ SMALL = [
     "batches.size=12.0",
     "model.encoder.state_size=8",
     "model.decoder.state_size=8",
+    "training.device=cpu",
     "training.steps=2",
     "training.validate_every=2",
     "training.log_every=1",

@@ -131,23 +131,18 @@ class PublicEncoder:
 def load_public(name: str, path: Path | None = None) -> PublicEncoder:
     """Open a public encoder by its name in `ENCODERS`, for one thread, in 8 bits.
 
-    path: a folder with the weights. Without it they are those of the installed packages, or those
-    that faster-whisper keeps, or are downloaded by it, in this order. Weights in several packages
-    are joined once, into a folder of the user's cache.
+    path: a folder with the weights; without it, that of `find_weights`.
 
     Raises:
         UserError: the name is unknown, something is not installed, or the weights are others.
     """
-    if name not in ENCODERS:
-        raise UserError(f"no encoder {name!r}, wanted one of {', '.join(ENCODERS)}")
-    known = ENCODERS[name]
+    known = _known(name)
     try:
         import ctranslate2
         from faster_whisper.feature_extractor import FeatureExtractor
     except ImportError as error:
         raise UserError(_not_installed(name)) from error
-    folder = find_weights(name) if path is None else path
-    digest = _checked(folder / WEIGHTS, name)
+    folder, digest = checked_weights(name, path)
     model = ctranslate2.models.Whisper(
         str(folder), device="cpu", compute_type="int8", intra_threads=1, inter_threads=1
     )
@@ -164,6 +159,25 @@ def load_public(name: str, path: Path | None = None) -> PublicEncoder:
         return frames
 
     return PublicEncoder(name, known.size, digest, mel, encode)
+
+
+def _known(name: str) -> Known:
+    if name not in ENCODERS:
+        raise UserError(f"no encoder {name!r}, wanted one of {', '.join(ENCODERS)}")
+    return ENCODERS[name]
+
+
+def checked_weights(name: str, path: Path | None = None) -> tuple[Path, str]:
+    """Return a folder with the weights of an encoder, and their sha256.
+
+    path: the folder; without it, that of `find_weights`.
+
+    Raises:
+        UserError: the name is unknown, there are no weights, or they are others.
+    """
+    _known(name)
+    folder = find_weights(name) if path is None else path
+    return folder, _checked(folder / WEIGHTS, name)
 
 
 def _not_installed(name: str) -> str:
@@ -199,17 +213,26 @@ def _checked(weights: Path, name: str) -> str:
 def find_weights(name: str) -> Path:
     """Return a folder with the weights of an encoder in `ENCODERS`, unchecked.
 
+    They are those of the installed packages, those in the folder `asr/<name>` of the user's cache,
+    or those that faster-whisper keeps, or are downloaded by it, in this order. Weights in several
+    packages are joined once, into that folder.
+
     Raises:
         UserError: there are none, and they cannot be downloaded.
     """
-    from faster_whisper.utils import download_model
-
     known = ENCODERS[name]
     files = _packaged(known.packages)
     if any(file.name == WEIGHTS for file in files):
         return next(file.parent for file in files if file.name == WEIGHTS)
+    cached = _cache_folder() / name
     if files:
-        return _joined(files, _cache_folder() / name)
+        return _joined(files, cached)
+    if (cached / WEIGHTS).is_file():
+        return cached
+    try:
+        from faster_whisper.utils import download_model
+    except ImportError as error:
+        raise UserError(_not_installed(name)) from error
     try:
         return Path(download_model(known.hub_name, local_files_only=True))
     except (OSError, ValueError):

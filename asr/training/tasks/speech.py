@@ -65,7 +65,7 @@ class SpeechTask:
         self.model.to(self.device)
         if isinstance(self.model.features, FrozenFeatures):
             cache = config.data.frame_cache
-            self.model.features.load(Path(cache) if cache else None)
+            self.model.features.load(Path(cache) if cache else None, self.device)
         self._check_teacher()
         start = config.training.start_from
         self.start = read_folder(Path(start), "speech") if start else None

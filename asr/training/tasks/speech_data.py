@@ -230,13 +230,15 @@ class SpeechData:
         random = np.random.default_rng(self.config.seed)
         count = min(STATISTICS_UTTERANCES, len(self.examples))
         chosen = random.choice(len(self.examples), count, replace=False)
+        normalizer = model.normalizer
+        device = normalizer.mean.device
 
         def measured() -> Iterator[tuple[Tensor, Tensor]]:
             for index in chosen:
                 samples = torch.from_numpy(self.store[self.examples[index].audio])
-                yield model.features(samples[None], torch.tensor([len(samples)]))
+                length = torch.tensor([len(samples)], device=device)
+                yield model.features(samples[None].to(device), length)
 
-        normalizer = model.normalizer
         fitted = Normalizer.fit(measured(), model.features.size, normalizer.per_utterance_mean)
         normalizer.load_state_dict(fitted.state_dict())
 
