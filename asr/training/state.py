@@ -267,5 +267,5 @@ def average_weights(
     means = {}
     for name in states[0]:
         values = torch.stack([state[name].double() for state in states])
-        means[name] = torch.tensordot(parts, values, 1).float()
+        means[name] = torch.tensordot(parts.to(values.device), values, 1).float()
     return means

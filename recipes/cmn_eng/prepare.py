@@ -7,6 +7,10 @@ converted to simplified characters, so that one sentence has one spelling; Chine
 are kept in both scripts, so that either can be translated. About 1,000 English sentences are held
 out to test on and 500 to validate with, by a hash of their words; training pairs whose Chinese side
 is among theirs are left out as well.
+
+With `--english fra.txt.gz deu.txt.gz` it also writes english.txt, sentences for back-translation:
+the English of those pairs that is in none of the three parts, if the training pairs have all of its
+words.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from asr.corpora.pairs import Pair, hold_out, read_pairs
+from asr.corpora.pairs import Pair, hold_out, read_pairs, sentence_key
 from asr.errors import exit_status
 from asr.text.chinese import script_of, to_simplified, to_traditional
 
@@ -55,6 +59,16 @@ def both_scripts(pairs: Sequence[Pair]) -> list[Pair]:
     return list(dict.fromkeys(found))
 
 
+def new_sentences(pairs: Iterable[Pair], parts: Parts) -> list[str]:
+    """Return the sources that are in none of the parts and have only words of the training part."""
+    words = {word for pair in parts.train for word in sentence_key(pair.source).split()}
+    known = {sentence_key(pair.source) for part in parts for pair in part}
+    found = {sentence_key(pair.source): pair.source for pair in pairs}
+    return [
+        text for key, text in found.items() if key not in known and words.issuperset(key.split())
+    ]
+
+
 def write(path: Path, pairs: Iterable[Pair]) -> None:
     """Write one pair a line."""
     path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
@@ -64,6 +78,9 @@ def main() -> None:
     """Read the arguments, write the files, and print what is in them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="cmn.txt, plain, .gz or .xz")
+    parser.add_argument(
+        "--english", type=Path, nargs="+", default=[], help="pairs of English and other languages"
+    )
     parser.add_argument("folder", type=Path, help="folder to write")
     arguments = parser.parse_args()
     pairs = read_pairs(arguments.data)
@@ -81,6 +98,12 @@ def main() -> None:
             both_scripts(its) if name == "train" else backward,
         )
         print(f"{name}: {len(its)} pairs")
+    if arguments.english:
+        others = (pair for path in arguments.english for pair in read_pairs(path))
+        sentences = new_sentences(others, parts)
+        text = "".join(f"{sentence}\n" for sentence in sentences)
+        (arguments.folder / "english.txt").write_text(text, "utf-8")
+        print(f"english.txt: {len(sentences)} sentences")
 
 
 if __name__ == "__main__":

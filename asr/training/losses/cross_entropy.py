@@ -16,6 +16,7 @@ from torch.nn import functional
 from asr.attention.normalizers import at_least_float32
 
 LOGITS_AT_ONCE: Final = 2**20  # 4 MB in float32, which fits a processor's cache
+LOGITS_AT_ONCE_GPU: Final = 2**26  # 256 MB: small blocks take longer to launch than to compute
 
 
 class Outcome(NamedTuple):
@@ -90,7 +91,8 @@ class _CrossEntropy(torch.autograd.Function):
         loss, distance = bias.new_zeros(()), bias.new_zeros(())
         likeliest = targets.new_zeros(())
         copies = 2 if consistency else 1
-        at_once = max(1, LOGITS_AT_ONCE // (copies * size))
+        most = LOGITS_AT_ONCE_GPU if readout.is_cuda else LOGITS_AT_ONCE
+        at_once = max(1, most // (copies * size))
         halves = (each.unflatten(0, (copies, -1)) for each in (narrow, targets, weights, d_logits))
         parts = (each.split(at_once, dim=1) for each in halves)
         for some, wanted, weight, d_some in zip(*parts, strict=True):  # (copies, n, ·)
