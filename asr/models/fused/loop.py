@@ -8,6 +8,7 @@ window costs what its width does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
@@ -18,6 +19,7 @@ from asr.attention.contract import Attention, Memory
 from asr.attention.normalizers import SOFTMAX, at_least_float32
 from asr.models.cells import CELLS, CellKind
 from asr.models.fused.cells import CELL_STEPS
+from asr.models.fused.graphs import GRAPHS
 from asr.models.fused.steps import StepsBackward, forward_steps
 from asr.models.fused.tensors import Inputs, Options, Trace, Weights
 
@@ -108,14 +110,22 @@ class _Loop(torch.autograd.Function):
         """Return s_1 … s_U, c_1 … c_U and α_1 … α_U, each (U, B, ·)."""
         count = len(Inputs._fields)
         inputs, weights = Inputs(*tensors[:count]), Weights(*tensors[count:])
-        trace = forward_steps(inputs, weights, options)
         ctx.options = options
+        ctx.graph = GRAPHS.find(inputs, weights, options)
+        if ctx.graph is not None:
+            outputs = ctx.graph.forward(inputs, weights)
+            ctx.run = ctx.graph.runs
+            ctx.save_for_backward(*inputs, *weights)
+            return outputs
+        trace = forward_steps(inputs, weights, options)
         ctx.save_for_backward(*inputs[1:], *weights, *trace)
         return trace.states[1:], trace.contexts, trace.weights(inputs.values.size(1))[1:]
 
     @staticmethod
     def backward(ctx: Any, *d_outputs: Any) -> tuple[Tensor | None, ...]:
         """Return the gradients of the inputs of `forward` from those of its outputs."""
+        if ctx.graph is not None:
+            return None, *_by_graph(ctx, d_outputs)
         given, count = len(Inputs._fields) - 1, len(Weights._fields)
         saved = ctx.saved_tensors
         trace = Trace(*saved[given + count :])
@@ -124,3 +134,13 @@ class _Loop(torch.autograd.Function):
         steps = StepsBackward(inputs, weights, trace, ctx.options)
         d_start = steps.run(*d_outputs)
         return None, *steps.input_gradients(d_start), *steps.weight_gradients()
+
+
+def _by_graph(ctx: Any, d_outputs: Any) -> Iterator[Tensor | None]:
+    """Yield the gradients of inputs and weights, computed by the graph of the forward pass."""
+    if ctx.graph.runs != ctx.run:  # another batch of these sizes came between
+        count = len(Inputs._fields)
+        ctx.graph.forward(Inputs(*ctx.saved_tensors[:count]), Weights(*ctx.saved_tensors[count:]))
+    d_inputs, d_weights = ctx.graph.backward(d_outputs)
+    yield from d_inputs
+    yield from d_weights

@@ -131,8 +131,9 @@ class SpeechTask:
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
             if encoded.ctc_log_probs is None or not settings.ctc:
                 return Losses([Term(total, parts, tokens)], amount)
-            by_ctc = self._ctc_terms(encoded.ctc_log_probs, encoded.ctc_lengths, batch)
-        return Losses([Term((1 - settings.ctc) * total, parts, tokens), *by_ctc], amount)
+            terms = [Term((1 - settings.ctc) * total, parts, tokens)]
+            terms += self._ctc_terms(encoded.ctc_log_probs, encoded.ctc_lengths, batch)
+        return Losses(terms, amount)
 
     def _ctc_terms(self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch) -> Iterator[Term]:
         """Yield the terms of the CTC head: by the texts, and by the teacher."""
