@@ -113,6 +113,8 @@ class SpeechData:
                 f"augment.room_share = {config.augment.room_share:g} wants room impulse responses; "
                 f"data.noise = {config.data.noise!r} lists none (lines with the label {ROOM!r})"
             )
+        if config.augment.room_share:
+            import scipy.signal  # noqa: F401  # slow: once, not in each process that prepares batches
         self.dev = self._read_dev(data, config_folder)
         self.teacher = self._load_teacher()
         self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
