@@ -36,7 +36,7 @@ class Sizes(NamedTuple):
     @classmethod
     def of(cls, inputs: Inputs) -> Sizes:
         """Return the sizes of a batch."""
-        return cls(*inputs.token_gates.shape[:2], inputs.values.size(1))
+        return cls(inputs.token_gates.size(0), len(inputs.start), inputs.values.size(1))
 
     def padded(self) -> Sizes:
         """Return the sizes of the graph that a batch fits."""
@@ -73,9 +73,9 @@ class Graphs:
         limit = SHARE * torch.cuda.get_device_properties(device).total_memory
         while sum(each.memory for each in self._graphs.values()) > limit:
             del self._graphs[next(iter(self._graphs))]
-        before = torch.cuda.memory_allocated(device)
+        before = torch.cuda.memory_reserved(device)
         self._graphs[key] = graph = LoopGraph(sizes, inputs, weights, options)
-        graph.memory = torch.cuda.memory_allocated(device) - before
+        graph.memory = torch.cuda.memory_reserved(device) - before
         return graph
 
 
@@ -97,8 +97,8 @@ class LoopGraph:
             keys=inputs.keys.new_zeros(batch, length, inputs.keys.size(2)),
             mask=torch.zeros(batch, length, dtype=torch.bool, device=inputs.start.device),
         )
-        self._weights = Weights(
-            *(None if each is None else torch.empty_like(each).contiguous() for each in weights)
+        self._weights = Weights._make(
+            None if each is None else torch.empty_like(each).contiguous() for each in weights
         )
         self._load(inputs, weights)
         record = _recorded if inputs.start.is_cuda else _as_it_is
@@ -131,7 +131,7 @@ class LoopGraph:
                 keys=d_inputs.keys[:batch, :length].clone(),
                 mask=None,
             ),
-            Weights(*(None if each is None else each.clone() for each in d_weights)),
+            Weights._make(None if each is None else each.clone() for each in d_weights),
         )
 
     def _load(self, inputs: Inputs, weights: Weights) -> None:

@@ -113,7 +113,7 @@ class _Loop(torch.autograd.Function):
         ctx.options = options
         ctx.graph = GRAPHS.find(inputs, weights, options)
         if ctx.graph is not None:
-            outputs = ctx.graph.forward(inputs, weights)
+            outputs: tuple[Tensor, Tensor, Tensor] = ctx.graph.forward(inputs, weights)
             ctx.run = ctx.graph.runs
             ctx.save_for_backward(*inputs, *weights)
             return outputs
