@@ -21,6 +21,7 @@ MAY_CHANGE: Final = frozenset(
         "training.patience",
         "training.device",
         "training.processes",
+        "training.loaders",
         "data.cache_gigabytes",
         "data.frame_cache",
         "teacher.cache",

@@ -338,6 +338,7 @@ def test_every_librispeech_recipe_trains_when_made_small(recipe, tones, tmp_path
         "augment.room_share=0.0",
         "batches.size=12.0",
         "training.processes=1",
+        "training.loaders=0",
         "training.start_from=",
         "teacher.cache=",
     ]
