@@ -111,7 +111,7 @@ def test_the_classic_four_are_there_and_shipped_models_take_them(run) -> None:
     assert [pair.source for pair in read_pairs(PHRASES)] == [
         "Go.", "I lost.", "He's calm.", "I'm home.",
     ]  # fmt: skip
-    for language in ("fr", "de"):
+    for language in ("fr", "de", "zh"):
         done = run(PHRASES, "--to", language)
         assert done.status == 0 and "4 sentences in" in done.out
 

@@ -200,10 +200,17 @@ TRANSLATED = {
         "I have never seen such a beautiful sunset.":  # drawn in the README
         "Ich habe noch nie so einen schönen Sonnenuntergang gesehen.",
     },
+    "zh": {
+        "Where is the station?": "车站在哪里？",
+        "The children are playing in the garden.": "孩子们在花园里玩。",
+        "where is the station": "车站在哪里？",
+        "I love you.": "我爱你。",
+        "It's raining.": "下雨了。",
+    },
 }
 
 
-@pytest.mark.parametrize(("language", "place"), [("fr", "gare"), ("de", "Bahnhof")])
+@pytest.mark.parametrize(("language", "place"), [("fr", "gare"), ("de", "Bahnhof"), ("zh", "车站")])
 def test_the_translators_in_the_package_translate_at_once(language: str, place: str) -> None:
     folder = TRANSLATORS[language]
     assert sum(each.stat().st_size for each in folder.iterdir()) <= 12_000_000
@@ -217,3 +224,21 @@ def test_the_translators_in_the_package_translate_at_once(language: str, place: 
     words = found[0].words
     looked = words.weights[[place in word for word in words.target].index(True)]
     assert words.source[int(looked.argmax())].startswith("station")
+
+
+def test_chinese_is_translated_from_both_scripts() -> None:
+    translator = Translator.load("chinese-english")
+    card = (PRETRAINED / "chinese-english" / "README.md").read_text()
+    for word in ("BLEU", "CC BY 2.0 FR", "tatoeba.org", "asr train"):
+        assert word in card
+    wanted = {
+        "我爱你": "I love you.",  # drawn in docs/translate.md
+        "他昨天买了一本书。": "He bought a book yesterday.",
+        "他昨天買了一本書。": "He bought a book yesterday.",
+        "我从来没有见过这么美的日落。": "I've never seen such a beautiful sunset.",
+        "我從來沒有見過這麼美的日落。": "I've never seen such a beautiful sunset.",
+    }
+    found = translator.translate([*wanted])
+    assert [each.text for each in found] == [*wanted.values()]
+    words = found[0].words
+    assert words.source[int(words.weights[words.target.index("love")].argmax())] == "爱"

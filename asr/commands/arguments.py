@@ -275,10 +275,12 @@ def _add_translate(commands: Any) -> None:
 sentences of a text are translated separately. A path of subtitles (.srt, .vtt, .ass, .ssa; -f names
 the format of stdin) keeps its times, tags, speaker dashes, [sounds] and ♪ lyrics ♪; a sentence of
 several cues is translated as a whole and split where the attention moves to the next cue. The
-package's models translate English to French and German.""",
+package's models translate English to French, German and Chinese, and Chinese to English
+(-m chinese-english).""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
   asr translate --to de -f jsonl < english.txt
+  asr translate -m chinese-english "我爱你。"
   asr translate talk.srt -o talk.fr.srt -o talk.fr.ass
   asr translate -m runs/one/model -m runs/two/model --file talk.srt > talk.fr.srt""",
     )
@@ -318,7 +320,7 @@ package's models translate English to French and German.""",
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",
-        help="Target language of the package's models: fr (default) or de.",
+        help="Target language of the package's models: fr (default), de or zh.",
     )
     parser.add_argument(
         "-f",

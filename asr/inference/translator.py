@@ -33,7 +33,11 @@ from asr.text.scripts import join_words
 from asr.text.sentences import split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
 
-SHIPPED: Final = {"fr": PRETRAINED / "english-french", "de": PRETRAINED / "english-german"}
+SHIPPED: Final = {  # from English
+    "fr": PRETRAINED / "english-french",
+    "de": PRETRAINED / "english-german",
+    "zh": PRETRAINED / "english-chinese",
+}
 BATCH_TOKENS: Final = 4096  # padded source tokens decoded at once
 END: Final = SPECIALS[EOS]
 

@@ -312,15 +312,15 @@ def save(figure: Figure, path: Path | str) -> None:
             figure.savefig(path, dpi=DOTS, bbox_inches="tight", pad_inches=0.12)
         except OSError as error:
             raise UserError(f"{path}: cannot write the picture: {error.strerror}") from error
-    _warn_of_glyphs(path, [str(each.message) for each in found])
+    _warn_of_glyphs([str(each.message) for each in found])
 
 
-def _warn_of_glyphs(path: Path | str, messages: Sequence[str]) -> None:
+def _warn_of_glyphs(messages: Sequence[str]) -> None:
     """Replace matplotlib's warnings of missing glyphs, two lines each, by one line."""
     codes = dict.fromkeys(int(each[1]) for text in messages if (each := _MISSING.match(text)))
     if codes:
         shown = " ".join(map(chr, list(codes)[:8])) + (" …" if len(codes) > 8 else "")
         warn(
-            f"{path}: no installed font has {shown}; install one that does, for Chinese and "
-            "Japanese such as fonts-noto-cjk of Debian"
+            f"no installed font has {shown}; install one that does, for Chinese and Japanese such "
+            "as fonts-noto-cjk of Debian"
         )

@@ -100,7 +100,7 @@ def test_one_embedding_needs_equal_sizes():
 
 def test_the_shipped_translators_give_the_same_with_both():
     texts = ["Where is the station?", "I don't know what you are talking about."]
-    for to in ("fr", "de"):
+    for to in ("fr", "de", "zh"):
         one = Translator.load(to=to, runtime="numpy").translate(texts)
         other = Translator.load(to=to, runtime="torch").translate(texts)
         assert isinstance(Translator.load(to=to).engines[0], NumpyTextEngine)
