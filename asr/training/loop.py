@@ -8,18 +8,19 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from tqdm import tqdm
 
 from asr.errors import UserError
 from asr.training import distributed, stopping
 from asr.training.config import TrainingSettings
-from asr.training.contract import Losses, Task
+from asr.training.contract import Task
 from asr.training.fingerprint import Fingerprint
+from asr.training.gradients import Entry, Gradients, Made
 from asr.training.journal import Journal, log_line
 from asr.training.loading import prefetch
 from asr.training.optimizer import freeze, make_optimizer, rate_at
@@ -35,13 +36,6 @@ from asr.training.state import (
 
 MOST_IDLE_EPOCHS = 10  # consecutive; some data for a part of the epochs alone may give an idle one
 MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient before a run is stopped
-
-
-class Made(NamedTuple):
-    """This process's share of a batch; counts: see `asr.training.distributed.Share`."""
-
-    batch: Any
-    counts: bool
 
 
 def train(
@@ -133,6 +127,7 @@ class _Trainer:
         self.average = run.average
         self.progress = run.progress
         self.sums = run.sums
+        self.gradients = Gradients(task, run.progress)
         self.fingerprint = fingerprint
         self.journal = journal
         self.bar = bar
@@ -153,10 +148,10 @@ class _Trainer:
         epoch, before = self.progress.epoch, self.progress.step
         plan = list(enumerate(self.task.plan(epoch)))[self.progress.position :]
 
-        def make(entry: tuple[int, list[int]]) -> Made:
-            position, indices = entry
-            part, counts = distributed.share_of(len(indices))
-            return Made(self.task.make(epoch, position, indices, part), counts)
+        def make(planned: tuple[int, list[int]]) -> Made:
+            entry = Entry(epoch, *planned)
+            part, counts = distributed.share_of(len(entry.indices))
+            return Made(self.task.make(*entry, part), counts, entry)
 
         made = prefetch(plan, make, self.settings.loaders)
         group: list[Made] = []
@@ -196,15 +191,10 @@ class _Trainer:
         step = self.progress.step
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(step, self.settings)
-        # Dropout depends only on the step, so that a resumed run draws the same masks.
-        torch.manual_seed(_mixed(self.seed, step, distributed.rank()))
         self.task.model.train()
-        parts: dict[str, Tensor] = {}
-        for made in batches:
-            losses = self._share_of_loss(made, step)
-            (losses.total / len(batches)).backward()
-            for name, value in losses.parts.items():
-                parts[name] = parts.get(name, 0) + value.detach() / len(batches)
+        # Dropout depends only on the step, so that a resumed run draws the same masks.
+        seed = _mixed(self.seed, step, distributed.rank())
+        parts = self.gradients.add(batches, step, seed)
         gradients = [each.grad for each in self.task.model.parameters() if each.grad is not None]
         distributed.add_up([*gradients, *parts.values()])
         for name, value in parts.items():
@@ -220,17 +210,6 @@ class _Trainer:
         self.sums["gradient_norm"] = self.sums["gradient_norm"] + norm.detach()
         self.progress.step += 1
         self.bar.update()
-
-    def _share_of_loss(self, made: Made, step: int) -> Losses:
-        """Return the summands of this process; those of all add up to the loss of the batch."""
-        losses = self.task.loss(made.batch, step)
-        sizes = [*(float(term.size) for term in losses.terms), losses.amount]
-        own = [made.counts * each for each in sizes]
-        *whole, amount = distributed.sums(own)
-        self.progress.amount += amount
-        return losses.weighted(
-            [part / total if total else 1.0 for part, total in zip(own, whole, strict=False)]
-        )
 
     def log(self) -> None:
         """Log the mean of each part of the loss since the last log, and the speed."""

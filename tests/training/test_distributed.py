@@ -66,16 +66,21 @@ def data(tmp_path_factory):
     return folder
 
 
+def in_64_bits(config):
+    """Return a config without autocast, which a processor may have and another may not."""
+    return replace(config, training=replace(config.training, precision="fp32"))
+
+
 def make(name, data):
     """Return a task in 64 bits, without validation; several batches make a step."""
     if name == "speech":
-        config = load_config(TONES, SPEECH)
+        config = in_64_bits(load_config(TONES, SPEECH))
         task = SpeechTask(config, data, data)
     elif name == "translation":
-        config = config_from_table({"task": name, **TEXTS})
+        config = in_64_bits(config_from_table({"task": name, **TEXTS}))
         task = TranslationTask(config, data, data)
     else:
-        config = config_from_table({"task": name, **WORDS})
+        config = in_64_bits(config_from_table({"task": name, **WORDS}))
         task = LanguageTask(config, data, data)
     task.model.double()
     task.validate = lambda step, folder: Validation(1.0, {}, "")
@@ -83,8 +88,11 @@ def make(name, data):
     return task
 
 
-def train(name, data, folder, steps, broken=None):
-    """Train in this process, which others may share; keep the weights of each."""
+def train(name, data, folder, steps, broken=None, most=None):
+    """Train in this process, which others may share; keep the weights of each.
+
+    most: number of sequences for which memory suffices; None for any.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     task = make(name, data)
     if name == "speech":
@@ -106,10 +114,30 @@ def train(name, data, folder, steps, broken=None):
             return Losses([first._replace(value=first.value * math.nan), *rest], found.amount)
 
         task.loss = sometimes
+    if most is not None:
+        task.loss = within_memory(task.loss, most)
     settings = replace(task.config.training, **TRAINING, accumulate=2, steps=steps)
     checkpoint, _ = read_checkpoint(folder / "checkpoints")
     loop.train(task, settings, folder, 1, checkpoint)
     torch.save(task.model.state_dict(), folder / f"rank-{distributed.rank()}.pt")
+
+
+def within_memory(loss, most):
+    """Return a loss that fails in the backward pass with more sequences than `most`."""
+
+    def limited(batch, step):
+        found = loss(batch, step)
+        first, *rest = found.terms
+        leaf = next(each for each in batch if isinstance(each, torch.Tensor) and each.dim() > 1)
+        if len(leaf) > most and torch.is_grad_enabled():
+            first.value.register_hook(lambda _: no_memory(len(leaf)))
+        return Losses([first, *rest], found.amount)
+
+    return limited
+
+
+def no_memory(size):
+    raise torch.OutOfMemoryError(f"no memory for {size}\nwith details")
 
 
 def train_all(data, folder, steps):
@@ -129,6 +157,18 @@ def weights(folder, rank=0):
 
 def records(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def require_equal_logs(found, wanted):
+    one, two = records(wanted), records(found)
+    assert [each["step"] for each in one] == [each["step"] for each in two] == [1, 2, 2, 3, 4, 4]
+    timed = {"training_seconds"} | {key for key in one[0] if key.endswith("_per_second")}
+    for mine, its in zip(one, two, strict=True):
+        assert mine.keys() == its.keys()
+        for key in mine.keys() - timed:
+            is_text = isinstance(its[key], str)
+            wanted = its[key] if is_text else pytest.approx(its[key], rel=1e-6)
+            assert mine[key] == wanted, key
 
 
 @pytest.fixture(scope="module")
@@ -155,17 +195,29 @@ def test_two_processes_and_then_one_train_as_one(both, name):
 
 
 @pytest.mark.parametrize("name", TASKS)
+def test_batches_that_do_not_fit_into_memory_give_the_same_in_pieces(
+    both, name, data, tmp_path, capsys
+):
+    folder, _ = both
+    train(name, data, tmp_path, 4, most=1)
+    assert "a batch does not fit into memory; again in 2 pieces" in capsys.readouterr().err
+    whole, pieces = weights(folder / "one" / name), weights(tmp_path)
+    for key in whole:
+        torch.testing.assert_close(pieces[key], whole[key], rtol=0, atol=1e-10, msg=key)
+    require_equal_logs(tmp_path, folder / "one" / name)
+
+
+def test_a_single_example_that_does_not_fit_is_one_line(data, tmp_path):
+    with pytest.raises(
+        UserError, match=r"step 0: a batch of \d+ does not fit .*lower batches.size"
+    ):
+        train("speech", data, tmp_path, 4, most=0)
+
+
+@pytest.mark.parametrize("name", TASKS)
 def test_what_is_logged_is_that_of_one_process(both, name):
     folder, _ = both
-    one, two = records(folder / "one" / name), records(folder / "two" / name)
-    assert [each["step"] for each in one] == [each["step"] for each in two] == [1, 2, 2, 3, 4, 4]
-    timed = {"training_seconds"} | {key for key in one[0] if key.endswith("_per_second")}
-    for mine, its in zip(one, two, strict=True):
-        assert mine.keys() == its.keys()
-        for key in mine.keys() - timed:
-            is_text = isinstance(its[key], str)
-            wanted = its[key] if is_text else pytest.approx(its[key], rel=1e-6)
-            assert mine[key] == wanted, key
+    require_equal_logs(folder / "two" / name, folder / "one" / name)
 
 
 def test_a_step_that_is_not_finite_in_one_process_is_skipped_in_all(both):
