@@ -242,3 +242,10 @@ def test_chinese_is_translated_from_both_scripts() -> None:
     assert [each.text for each in found] == [*wanted.values()]
     words = found[0].words
     assert words.source[int(words.weights[words.target.index("love")].argmax())] == "爱"
+
+
+@pytest.mark.parametrize(
+    "config", sorted(PRETRAINED.rglob("config.json")), ids=lambda path: path.parent.name
+)
+def test_no_packaged_model_names_a_path_of_one_machine(config):
+    assert '": "/' not in config.read_text("utf-8")

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from asr.audio.mel import HOP_MS, MELS, WINDOW_MS, mel_corners, mel_filters
+from asr.audio.mel import HOP_MS, MELS, WINDOW_MS, mel_corners, mel_filters, triangles
 from asr.audio.read import SAMPLE_RATE
 
 _SMALLEST_DEVIATION = 1e-5  # lower bound, for filters that never vary
@@ -119,14 +119,11 @@ class LogMel(nn.Module):
     def _warped(self, warps: Tensor) -> Tensor:
         """Return `mel_filters` (B, mels, bins) of factors (B,), made on the device of the model."""
         drawn = mel_corners(self.sample_rate, self.mels, warps.double().numpy())
-        corners = torch.from_numpy(drawn).to(self.filters.device)[:, :, None]
-        left, centre, right = (corners[:, at : at + self.mels] for at in range(3))
+        corners = torch.from_numpy(drawn).to(self.filters.device)
         count = self.fft_size // 2 + 1
         bins = torch.linspace(0, self.sample_rate / 2, count).to(corners)
-        rising = (bins - left) / (centre - left)
-        falling = (right - bins) / (right - centre)
-        triangles = torch.minimum(rising, falling).clamp(min=0)
-        return (triangles * 2 / (right - left)).to(self.filters.dtype)
+        filters: Tensor = triangles(corners, bins)
+        return filters.to(self.filters.dtype)
 
 
 class Normalizer(nn.Module):

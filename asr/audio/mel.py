@@ -1,6 +1,7 @@
 """Frames and filters of log-mel features, in NumPy; `asr.audio.features` computes the features."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +40,9 @@ def mel_filters(
         (mels, fft_size // 2 + 1) float32, or with warps (B, mels, fft_size // 2 + 1).
     """
     bins = np.linspace(0, sample_rate / 2, fft_size // 2 + 1)
-    corners = mel_corners(sample_rate, mels, warps)
-    left, centre, right = (corners[..., at : at + mels, None] for at in range(3))
-    rising = (bins - left) / (centre - left)
-    falling = (right - bins) / (right - centre)
-    triangles = np.minimum(rising, falling).clip(min=0)
-    filters: NDArray[np.float32] = (triangles * 2 / (right - left)).astype(np.float32)
+    filters: NDArray[np.float32] = triangles(mel_corners(sample_rate, mels, warps), bins).astype(
+        np.float32
+    )
     return filters
 
 
@@ -63,6 +61,19 @@ def mel_corners(
         _BREAK_HERTZ * np.exp(_LOG_STEP * (scale - _BREAK_MELS)),
     )
     return corners if warps is None else _warp(corners, warps[:, None], sample_rate / 2)
+
+
+def triangles(corners: Any, bins: Any) -> Any:
+    """Return filters (…, mels, bins) of unit area; arrays of NumPy or of torch alike.
+
+    corners: (…, mels + 2), as in `mel_corners`. bins: (bins,), their frequencies in Hz.
+    """
+    mels = corners.shape[-1] - 2
+    left, centre, right = (corners[..., at : at + mels, None] for at in range(3))
+    rising = (bins - left) / (centre - left)
+    falling = (right - bins) / (right - centre)
+    lower = rising * (bins <= centre) + falling * (bins > centre)
+    return lower.clip(0) * 2 / (right - left)
 
 
 def _warp(

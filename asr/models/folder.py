@@ -109,6 +109,7 @@ def copy_folder(
     """Write a copy of a model folder with weights of `bits` bits.
 
     Language models and boundary model are copied unchanged; without any, those of the target stay.
+    Of absolute paths in its notes, which another machine does not have, the last name is kept.
     decoding, language_model, written: see `ModelFolder`; None keeps those of the source.
 
     Raises:
@@ -122,7 +123,7 @@ def copy_folder(
         folder.model,
         folder.vocabularies,
         state,
-        folder.notes,
+        _without_places(folder.notes),
         bits,
         folder.decoding if decoding is None else decoding,
         folder.language_model if language_model is None else language_model,
@@ -131,6 +132,17 @@ def copy_folder(
         folder.plausibility,
     )
     copy_companions(source, target)
+
+
+def _without_places(notes: Any) -> Any:
+    """Return notes whose absolute paths are replaced by their last names."""
+    if isinstance(notes, dict):
+        return {key: _without_places(value) for key, value in notes.items()}
+    if isinstance(notes, list):
+        return [_without_places(each) for each in notes]
+    if isinstance(notes, str) and Path(notes).is_absolute():
+        return Path(notes).name
+    return notes
 
 
 def copy_companions(source: Path, target: Path) -> None:

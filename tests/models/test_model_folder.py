@@ -1,11 +1,14 @@
 """Model folders: quantised weights, and folders that are refused."""
 
+import json
+
 import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_model import write_tiny_model
 from torch import nn
 
+from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.models.folder import (
     BOUNDARIES,
@@ -88,3 +91,15 @@ def test_what_does_not_fit_is_refused(tmp_path):
     (tmp_path / WEIGHTS).unlink()
     with pytest.raises(UserError, match="no weights"):
         load_weights(make(), tmp_path)
+
+
+def test_a_copy_keeps_no_absolute_paths(tmp_path):
+    folder = write_tiny_model(tmp_path / "tiny")
+    config = json.loads((folder / "config.json").read_text())
+    training = {"start_from": "/home/someone/runs/one", "cache": "teacher", "frozen": ["/a/b"]}
+    config["notes"] = {"recipe": {"training": training}}
+    (folder / "config.json").write_text(json.dumps(config))
+    renew_checksum(folder / "config.json")
+    copy_folder(folder, tmp_path / "copy", 16)
+    kept = json.loads((tmp_path / "copy" / "config.json").read_text())["notes"]["recipe"]
+    assert kept["training"] == {"start_from": "one", "cache": "teacher", "frozen": ["b"]}
