@@ -1,7 +1,8 @@
-"""A trained recogniser whose CTC distributions are targets for another (knowledge distillation).
+"""A trained recogniser whose distributions are targets for another (knowledge distillation).
 
-Source: Hinton, Vinyals, Dean 2015; frame by frame with CTC as in Takashima, Li, Kawai 2018. Targets
-and annotations lie at the same times, so no alignment of the two models is needed.
+Source: Hinton, Vinyals, Dean 2015; frame by frame with CTC as in Takashima, Li, Kawai 2018; token
+by token as in Kim, Rush 2016; attention weights as in Wang et al. 2020, "MiniLM". Targets and
+annotations lie at the same times, so no alignment of the two models is needed.
 """
 
 from __future__ import annotations
@@ -22,15 +23,29 @@ from asr.models.speech import Waveforms, load_speech_model
 from asr.text.vocabulary import Vocabulary
 
 
+class DecoderTargets(NamedTuple):
+    """What a teacher's decoder gives with teacher forcing.
+
+    log_probs: (B, U+1, V). log_weights: (B, U+1, T), the attention weights. lengths: (B,) steps
+    whose targets are used.
+    """
+
+    log_probs: Tensor
+    log_weights: Tensor
+    lengths: Tensor
+
+
 class Targets(NamedTuple):
-    """CTC log-probabilities of a teacher: values (B, T', V), lengths (B,)."""
+    """CTC log-probabilities of a teacher: values (B, T', V), lengths (B,); and its decoder's."""
 
     values: Tensor
     lengths: Tensor
+    decoder: DecoderTargets | None = None
 
     def to(self, device: torch.device) -> Targets:
-        """Move the tensors to a device."""
-        return Targets(*(each.to(device, non_blocking=True) for each in self))
+        """Move the tensors of the CTC head, all that a cache has, to a device."""
+        values = self.values.to(device, non_blocking=True)
+        return self._replace(values=values, lengths=self.lengths.to(device, non_blocking=True))
 
 
 class Lesson(NamedTuple):
@@ -46,9 +61,9 @@ class Lesson(NamedTuple):
 
 
 class Teacher:
-    """CTC log-probabilities of recordings, by a model in eval mode.
+    """CTC log-probabilities of recordings, and a decoder's targets, by a model in eval mode.
 
-    With a cache: of one recording after the other, on the CPU. Without: of batches, on any device.
+    With a cache: the former of one recording after the other, on the CPU. Without: of batches, on any device.
     """
 
     def __init__(self, path: Path, vocabulary: Vocabulary, cache: Path | None = None) -> None:
@@ -70,7 +85,8 @@ class Teacher:
                 f"{folder.path}: a teacher needs a CTC head (ctc.subframes above 0) and no silence "
                 "mask"
             )
-        self.seconds_per_frame = self._model.seconds_per_annotation / self._model.ctc.subframes
+        self.seconds_per_annotation = self._model.seconds_per_annotation
+        self.seconds_per_frame = self.seconds_per_annotation / self._model.ctc.subframes
         self._cache: ContentCache | None = None
         if cache is not None:
             digest = hashlib.sha256((folder.path / WEIGHTS).read_bytes()).hexdigest()[:12]
@@ -87,24 +103,42 @@ class Teacher:
         return self._cache(samples)
 
     @torch.no_grad()
-    def teach(self, lesson: Lesson) -> Targets:
-        """Return the targets of a batch, on its device."""
+    def teach(
+        self, lesson: Lesson, previous: Tensor | None = None, steps: Tensor | None = None
+    ) -> Targets:
+        """Return the targets of a batch, on its device.
+
+        previous: (B, U+1) tokens before each step, beginning with <eos>; steps: (B,) of them.
+        Without them there are no targets of the decoder.
+        """
         self._model.to(lesson.waveforms.samples.device)
         encoded = self._model.encode(lesson.waveforms)
         assert encoded.ctc_log_probs is not None
-        return Targets(encoded.ctc_log_probs, encoded.ctc_lengths * lesson.wanted)
+        decoder = None
+        if previous is not None and steps is not None:
+            output = self._model.decoder(previous, encoded.memory)
+            log_probs = torch.log_softmax(output.logits, dim=-1)
+            log_weights = log_attention(output.weights)
+            decoder = DecoderTargets(log_probs, log_weights, steps * lesson.wanted)
+        return Targets(encoded.ctc_log_probs, encoded.ctc_lengths * lesson.wanted, decoder)
 
     def _compute(self, samples: Samples) -> NDArray[np.float32]:
         batch = Waveforms(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
-        values, lengths = self.teach(Lesson(batch, torch.tensor([True])))
-        found: NDArray[np.float32] = values[0, : int(lengths)].numpy()
+        targets = self.teach(Lesson(batch, torch.tensor([True])))
+        found: NDArray[np.float32] = targets.values[0, : int(targets.lengths)].numpy()
         return found
+
+
+def log_attention(weights: Tensor) -> Tensor:
+    """Return ln of attention weights (B, U, T), where they are 0 that of the smallest float32."""
+    weights = weights.float()
+    return weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
 
 
 def distillation_loss(
     log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor
 ) -> Tensor:
-    """Mean divergence KL(targets ‖ log_probs) per frame, in nats.
+    """Mean divergence KL(targets ‖ log_probs) per frame or step, in nats.
 
     log_probs: (B, T', V); lengths: (B,) of its frames. targets: (B, T″, V) log-probabilities of
     the same frames; target_lengths: (B,). Frames that only one of the two has are left out.

@@ -172,7 +172,7 @@ class SpeechLossSettings(LossSettings):
 
 @dataclass(frozen=True)
 class TeacherSettings(Settings):
-    """A trained model whose CTC distributions are learnt (distillation); needed in training only.
+    """A trained model whose distributions are learnt (distillation); needed in training only.
 
     It gets each recording after the change of speed and before all other augmentation.
     """
@@ -184,6 +184,19 @@ class TeacherSettings(Settings):
         0.7,
         "Share of the divergence from the teacher in the loss of the CTC head; the rest is CTC. "
         "At 1, CTC uses no transcripts.",
+    )
+    outputs: float = setting(
+        0.0,
+        "Share of the divergence from the teacher's decoder in the loss of the decoder, each step "
+        "after the transcript's tokens; the rest is cross-entropy and penalties.",
+        least=0,
+        most=1,
+    )
+    alignments: float = setting(
+        0.0,
+        "Factor of the divergence from the teacher's attention weights, added to the loss of the "
+        "decoder. Both models need annotations of the same length in seconds.",
+        least=0,
     )
     cache: str = setting(
         "",
@@ -199,8 +212,15 @@ class TeacherSettings(Settings):
     def unread(self) -> Iterator[Unread]:
         """See `Settings.unread`."""
         if not self.model:
-            for name in ("share", "cache", "other_speeds"):
+            for name in ("share", "outputs", "alignments", "cache", "other_speeds"):
                 yield Unread(name, "without a teacher (model is empty)")
+        elif self.teaches_decoder:
+            yield Unread("cache", "with outputs or alignments above 0")
+
+    @property
+    def teaches_decoder(self) -> bool:
+        """Whether the decoder learns from that of the teacher."""
+        return bool(self.outputs or self.alignments)
 
 
 @dataclass(frozen=True)

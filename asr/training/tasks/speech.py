@@ -19,6 +19,7 @@ from asr.audio.spec_augment import add_feature_noise, spec_augment
 from asr.corpora.collate import unpad
 from asr.errors import UserError
 from asr.models.ctc import ctc_loss
+from asr.models.decoder import DecoderOutput
 from asr.models.encoders.frozen import FrozenFeatures
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.speech import build_speech_model
@@ -36,7 +37,7 @@ from asr.training.contract import Losses, Term, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
-from asr.training.teacher import distillation_loss
+from asr.training.teacher import DecoderTargets, Targets, distillation_loss, log_attention
 
 WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
 
@@ -71,7 +72,7 @@ class SpeechTask:
         self.start = read_folder(Path(start), "speech") if start else None
 
     def _check_teacher(self) -> None:
-        """Refuse a teacher whose frames are not those of the CTC head.
+        """Refuse a teacher whose frames are not those of the CTC head, or of the annotations.
 
         Raises:
             UserError: the lengths of the frames.
@@ -85,6 +86,13 @@ class SpeechTask:
                 f"{self.config.teacher.model} has a CTC frame every "
                 f"{1000 * teacher.seconds_per_frame:g} ms, this model every {1000 * own:g} ms; "
                 "change model.ctc.subframes or model.encoder.layers_before_reduction"
+            )
+        theirs, ours = teacher.seconds_per_annotation, self.model.seconds_per_annotation
+        if self.config.teacher.alignments and not math.isclose(theirs, ours):
+            raise UserError(
+                f"teacher.alignments: {self.config.teacher.model} has an annotation every "
+                f"{1000 * theirs:g} ms, this model every {1000 * ours:g} ms; set it to 0, or "
+                "change model.encoder.layers_before_reduction"
             )
 
     def begin(self) -> None:
@@ -117,6 +125,7 @@ class SpeechTask:
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
             output = decode_with_sampling(model.decoder, previous, encoded.memory, share)
             total, parts = sequence_loss(output, expected, encoded.lengths, settings, step)
+            targets = self._targets(batch, previous)
             if settings.risk:
                 errors = expected_errors(
                     model,
@@ -131,23 +140,52 @@ class SpeechTask:
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
             if encoded.ctc_log_probs is None or not settings.ctc:
                 return Losses([Term(total, parts, tokens)], amount)
-            terms = [Term((1 - settings.ctc) * total, parts, tokens)]
-            terms += self._ctc_terms(encoded.ctc_log_probs, encoded.ctc_lengths, batch)
+            factor = 1 - settings.ctc
+            if targets is None or targets.decoder is None:
+                terms = [Term(factor * total, parts, tokens)]
+            else:
+                share = self.config.teacher.outputs
+                terms = [Term(factor * (1 - share) * total, parts, tokens)]
+                terms += self._taught_terms(factor, output, batch.token_lengths + 1, targets.decoder)
+            lengths = encoded.ctc_lengths
+            terms += self._ctc_terms(encoded.ctc_log_probs, lengths, batch, targets)
         return Losses(terms, amount)
 
-    def _ctc_terms(self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch) -> Iterator[Term]:
+    def _targets(self, batch: SpeechBatch, previous: Tensor) -> Targets | None:
+        """Return the teacher's targets: cached ones, or computed now; None without a teacher."""
+        if self.data.teacher is None or batch.lesson is None:
+            return batch.targets
+        if not self.config.teacher.teaches_decoder:
+            return self.data.teacher.teach(batch.lesson)
+        return self.data.teacher.teach(batch.lesson, previous, batch.token_lengths + 1)
+
+    def _taught_terms(
+        self, factor: float, output: DecoderOutput, steps: Tensor, targets: DecoderTargets
+    ) -> Iterator[Term]:
+        """Yield the terms of the decoder by the teacher; steps: (B,) of each utterance."""
+        settings = self.config.teacher
+        count = torch.minimum(steps, targets.lengths).sum()
+        if settings.outputs:
+            own = torch.log_softmax(output.logits, dim=-1)
+            loss = distillation_loss(own, steps, targets.log_probs, targets.lengths)
+            yield Term(factor * settings.outputs * loss, {"teacher_outputs": loss}, count)
+        if settings.alignments:
+            own = log_attention(output.weights)
+            loss = distillation_loss(own, steps, targets.log_weights, targets.lengths)
+            yield Term(factor * settings.alignments * loss, {"teacher_alignments": loss}, count)
+
+    def _ctc_terms(
+        self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch, targets: Targets | None
+    ) -> Iterator[Term]:
         """Yield the terms of the CTC head: by the texts, and by the teacher."""
         factor = self.config.loss.ctc
-        targets = batch.targets
-        if self.data.teacher is not None and batch.lesson is not None:
-            targets = self.data.teacher.teach(batch.lesson)
         share = self.config.teacher.share if targets else 0.0
         if share < 1:
             loss = ctc_loss(log_probs, lengths, batch.tokens, batch.token_lengths)
             count = batch.token_lengths.clamp_min(1).sum()
             yield Term(factor * (1 - share) * loss, {"ctc": loss}, count)
         if targets:
-            loss = distillation_loss(log_probs, lengths, *targets)
+            loss = distillation_loss(log_probs, lengths, targets.values, targets.lengths)
             count = torch.minimum(lengths, targets.lengths).sum()
             yield Term(factor * share * loss, {"teacher": loss}, count)
 
