@@ -252,6 +252,13 @@ def _export(given: argparse.Namespace) -> int:
     return run(given.model, given.folder, given.int8)
 
 
+def _shrink(given: argparse.Namespace) -> int:
+    _use_one_thread()
+    from asr.commands.shrink import run
+
+    return run(given.model, given.folder, given.to)
+
+
 def _translate(given: argparse.Namespace) -> int:
     _use_one_thread()
     from asr.commands.translate import run
@@ -310,5 +317,6 @@ _COMMANDS = {
     "translate": _translate,
     "check": _check,
     "export": _export,
+    "shrink": _shrink,
     "serve": _serve,
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from asr import __version__
 from asr.commands.completion import SHELLS, PrintCompletion
-from asr.commands.folder_arguments import add_check, add_export
+from asr.commands.folder_arguments import add_check, add_export, add_shrink
 from asr.commands.measure_arguments import add_evaluate, add_score, add_score_alignment
 from asr.commands.options import (
     Help,
@@ -63,6 +63,7 @@ def command_line() -> argparse.ArgumentParser:
     _add_translate(commands)
     add_check(commands)
     add_export(commands)
+    add_shrink(commands)
     add_serve(commands)
     return whole
 

@@ -1,7 +1,9 @@
-"""The arguments of the commands for model folders: `asr check` and `asr export`."""
+"""The arguments of the commands for model folders: `asr check`, `export` and `shrink`."""
 
 from __future__ import annotations
 
+import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +54,39 @@ docs/export.md).""",
         help="The LSTMs of the encoder compute in 8 bits: smaller, faster, slightly less exact.",
     )
     parser.set_defaults(command="export")
+
+
+def add_shrink(commands: Any) -> None:
+    """Add `asr shrink`."""
+    parser = add_command(
+        commands,
+        "shrink",
+        "make a smaller copy of a speech model",
+        """Copy a speech model with weights of 8 bits. If they need more than SIZE, the least
+important units of the encoder's LSTMs and of the decoder are removed as well; the copy then needs
+training (see docs/small-models.md).""",
+        """  asr shrink english smaller --to 11MB
+  asr shrink english start --to 5MB
+  asr train --from start mine.jsonl runs/small""",
+    )
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL", help="Folder, or the name of a packaged model."
+    )
+    parser.add_argument("folder", type=Path, metavar="OUT", help="Folder to write; a new one.")
+    parser.add_argument(
+        "--to",
+        type=_size,
+        required=True,
+        metavar="SIZE",
+        help="Largest size of the weights, such as 5MB or 800kB.",
+    )
+    parser.set_defaults(command="shrink")
+
+
+def _size(text: str) -> float:
+    """Return the bytes of a size such as 5MB, 5 MB or 800kB."""
+    units = {"kb": 1e3, "mb": 1e6, "gb": 1e9}
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB)", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 5MB")
+    return float(found[1]) * units[found[2].lower()]

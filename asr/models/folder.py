@@ -69,8 +69,6 @@ def save_folder(
     Raises:
         UserError: another number of bits, or a weight that is not finite, as stored.
     """
-    if bits not in (32, 16, 8):
-        raise UserError(f"weights of {bits} bits: wanted 32, 16 or 8")
     path.mkdir(parents=True, exist_ok=True)
     config = {"format": FORMAT, "task": task, "model": model, "notes": notes}
     config["vocabularies"] = sorted(vocabularies)
@@ -84,18 +82,30 @@ def save_folder(
         config["written"] = written
     if plausibility:
         config["plausibility"] = plausibility
+    weights = pack(state, bits, path)
+    files = {CONFIG: (json.dumps(config, indent=2) + "\n").encode()}
+    files |= {f"{name}.json": content.encode() for name, content in vocabularies.items()}
+    files[WEIGHTS] = weights
+    for name, content in files.items():
+        write_whole(path / name, content)
+    write_checksums(path, {*files, LANGUAGE_MODEL, BOUNDARIES})
+
+
+def pack(state: dict[str, Tensor], bits: int, path: Path) -> bytes:
+    """Return the content of the file of weights; path: of the folder, for messages.
+
+    Raises:
+        UserError: as `save_folder`.
+    """
+    if bits not in (32, 16, 8):
+        raise UserError(f"weights of {bits} bits: wanted 32, 16 or 8")
     kept: dict[str, Tensor] = {}
     for name, value in state.items():
         kept |= _stored(name, value.detach().cpu(), bits)
     for name, value in kept.items():
         if not value.isfinite().all():
             raise UserError(f"{path}: not written: {name} is not finite in {bits} bits")
-    files = {CONFIG: (json.dumps(config, indent=2) + "\n").encode()}
-    files |= {f"{name}.json": content.encode() for name, content in vocabularies.items()}
-    files[WEIGHTS] = save(kept, {"format": str(FORMAT)})
-    for name, content in files.items():
-        write_whole(path / name, content)
-    write_checksums(path, {*files, LANGUAGE_MODEL, BOUNDARIES})
+    return save(kept, {"format": str(FORMAT)})
 
 
 def copy_folder(

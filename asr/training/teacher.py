@@ -63,7 +63,8 @@ class Lesson(NamedTuple):
 class Teacher:
     """CTC log-probabilities of recordings, and a decoder's targets, by a model in eval mode.
 
-    With a cache: the former of one recording after the other, on the CPU. Without: of batches, on any device.
+    With a cache: the former of one recording after the other, on the CPU. Without: of batches, on
+    any device.
     """
 
     def __init__(self, path: Path, vocabulary: Vocabulary, cache: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Distillation: CTC distributions of a trained model as targets for another."""
+"""Distillation: distributions of a trained model as targets for another."""
 
 import json
 from pathlib import Path
@@ -15,9 +15,11 @@ from asr.audio.read import read
 from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
-from asr.models.speech import Waveforms
+from asr.models.folder import read_folder
+from asr.models.speech import Waveforms, load_speech_model
 from asr.text.vocabulary import Vocabulary
 from asr.training.config import load_config
+from asr.training.losses.sequences import shift
 from asr.training.run import run
 from asr.training.tasks.speech import SpeechTask
 from asr.training.teacher import Teacher, distillation_loss
@@ -143,8 +145,8 @@ def test_without_a_cache_the_teacher_computes_a_whole_batch(tones, tiny, tmp_pat
     task = task_of(tones, tiny, *settings)
     batch = task.make(0, 0, [0, 1, 2, 3])
     assert batch.targets is None and kept.lesson is None
-    values, lengths = task.data.teacher.teach(batch.lesson)
-    assert lengths.tolist() == kept.targets.lengths.tolist()
+    values, lengths, decoder = task.data.teacher.teach(batch.lesson)
+    assert decoder is None and lengths.tolist() == kept.targets.lengths.tolist()
     for row, length in enumerate(lengths.tolist()):
         wanted = kept.targets.values[row, :length]
         np.testing.assert_allclose(values[row, :length], wanted, atol=0.02)  # kept in 16 bits
@@ -177,6 +179,57 @@ def test_the_loss_mixes_both_by_the_share(tones, tiny):
     assert totals[0.25] == pytest.approx(0.75 * totals[0.0] + 0.25 * totals[1.0], rel=1e-4)
 
 
+# The decoder
+
+
+ANNOTATIONS = ["model.encoder.layers_before_reduction=1", "model.ctc.subframes=2"]
+
+
+def test_the_decoder_learns_the_teachers_outputs_and_alignments(tones, tiny):
+    weights = ["teacher.outputs=0.75", "teacher.alignments=0.5", "loss.ctc=0.25"]
+    task = task_of(tones, tiny, *weights, *ANNOTATIONS, "loss.diagonality=0")
+    task.model.eval()
+    losses = task.loss(task.make(0, 0, [0, 1, 2]), 0)
+    parts = {name: value.item() for name, value in losses.parts.items()}
+    assert parts["teacher_outputs"] > 0 and parts["teacher_alignments"] > 0
+    decoder = 0.25 * parts["cross_entropy"] + 0.75 * parts["teacher_outputs"]
+    decoder += 0.5 * parts["teacher_alignments"]
+    ctc = 0.3 * parts["ctc"] + 0.7 * parts["teacher"]
+    wanted = 0.75 * decoder + 0.25 * ctc
+    assert losses.total.item() == pytest.approx(wanted, rel=1e-4)
+
+
+def test_its_targets_are_those_of_teacher_forcing(tones, tiny):
+    task = task_of(tones, tiny, "teacher.outputs=1.0", *ANNOTATIONS)
+    batch = task.make(0, 0, [0, 3, 5])
+    previous, _ = shift(batch.tokens, batch.token_lengths)
+    targets = task.data.teacher.teach(batch.lesson, previous, batch.token_lengths + 1).decoder
+    assert targets.lengths.tolist() == (batch.token_lengths + 1).tolist()
+    model = load_speech_model(read_folder(tiny), len(VOCABULARY))
+    for row, steps in enumerate(targets.lengths.tolist()):
+        waveforms, _ = batch.lesson
+        samples = waveforms.samples[row : row + 1, : waveforms.lengths[row]]
+        memory = model.encode(Waveforms(samples, waveforms.lengths[row : row + 1])).memory
+        output = model.decoder(previous[row : row + 1, :steps], memory)
+        wanted = torch.log_softmax(output.logits[0], -1)
+        torch.testing.assert_close(targets.log_probs[row, :steps], wanted, atol=1e-4, rtol=1e-4)
+        length = memory.values.size(1)
+        weights = targets.log_weights[row, :steps, :length].exp()
+        torch.testing.assert_close(weights, output.weights[0], atol=1e-5, rtol=1e-4)
+
+
+def test_recordings_without_targets_do_not_count_for_the_decoder(tones, tiny):
+    settings = ["teacher.outputs=1.0", "teacher.other_speeds=false", "augment.speeds=[0.8]"]
+    task = task_of(tones, tiny, *settings, *ANNOTATIONS)
+    losses = task.loss(task.make(0, 0, [0, 1]), 0)
+    assert losses.parts["teacher_outputs"] == 0
+
+
+def test_alignments_need_annotations_of_the_same_length(tones, tiny):
+    with pytest.raises(UserError, match="has an annotation every 80 ms, this model every 40 ms"):
+        task_of(tones, tiny, "teacher.alignments=0.5")
+
+
 def test_a_pupil_comes_close_to_its_teacher(tones, tiny, tmp_path):
     settings = ["training.steps=30", "training.validate_every=30", "training.log_every=1"]
     cache = tmp_path / "cache"
@@ -195,6 +248,9 @@ def test_a_pupil_comes_close_to_its_teacher(tones, tiny, tmp_path):
         (["teacher.share=0.5"], "share"),
         (["teacher.cache=x"], "cache"),
         (["teacher.other_speeds=false"], "other_speeds"),
+        (["teacher.outputs=0.5"], "outputs"),
+        (["teacher.alignments=0.5"], "alignments"),
+        (["teacher.model=english", "teacher.outputs=0.5", "teacher.cache=x"], "cache"),
         (["teacher.model=english", "loss.ctc=0.0"], "teacher.model"),
         (["teacher.model=english", "model.ctc.subframes=0", "loss.ctc=0.0"], "teacher.model"),
     ],

@@ -37,7 +37,7 @@ from asr.training.contract import Losses, Term, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
-from asr.training.teacher import DecoderTargets, Targets, distillation_loss, log_attention
+from asr.training.teacher import Targets, distillation_loss, log_attention
 
 WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
 
@@ -140,13 +140,9 @@ class SpeechTask:
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
             if encoded.ctc_log_probs is None or not settings.ctc:
                 return Losses([Term(total, parts, tokens)], amount)
-            factor = 1 - settings.ctc
-            if targets is None or targets.decoder is None:
-                terms = [Term(factor * total, parts, tokens)]
-            else:
-                share = self.config.teacher.outputs
-                terms = [Term(factor * (1 - share) * total, parts, tokens)]
-                terms += self._taught_terms(factor, output, batch.token_lengths + 1, targets.decoder)
+            taught = self.config.teacher.outputs  # 0 without a teacher
+            terms = [Term((1 - settings.ctc) * (1 - taught) * total, parts, tokens)]
+            terms += self._decoder_terms(output, batch.token_lengths + 1, targets)
             lengths = encoded.ctc_lengths
             terms += self._ctc_terms(encoded.ctc_log_probs, lengths, batch, targets)
         return Losses(terms, amount)
@@ -159,19 +155,22 @@ class SpeechTask:
             return self.data.teacher.teach(batch.lesson)
         return self.data.teacher.teach(batch.lesson, previous, batch.token_lengths + 1)
 
-    def _taught_terms(
-        self, factor: float, output: DecoderOutput, steps: Tensor, targets: DecoderTargets
+    def _decoder_terms(
+        self, output: DecoderOutput, steps: Tensor, targets: Targets | None
     ) -> Iterator[Term]:
         """Yield the terms of the decoder by the teacher; steps: (B,) of each utterance."""
-        settings = self.config.teacher
-        count = torch.minimum(steps, targets.lengths).sum()
+        settings, factor = self.config.teacher, 1 - self.config.loss.ctc
+        if targets is None or targets.decoder is None:
+            return
+        log_probs, log_weights, lengths = targets.decoder
+        count = torch.minimum(steps, lengths).sum()
         if settings.outputs:
             own = torch.log_softmax(output.logits, dim=-1)
-            loss = distillation_loss(own, steps, targets.log_probs, targets.lengths)
+            loss = distillation_loss(own, steps, log_probs, lengths)
             yield Term(factor * settings.outputs * loss, {"teacher_outputs": loss}, count)
         if settings.alignments:
             own = log_attention(output.weights)
-            loss = distillation_loss(own, steps, targets.log_weights, targets.lengths)
+            loss = distillation_loss(own, steps, log_weights, lengths)
             yield Term(factor * settings.alignments * loss, {"teacher_alignments": loss}, count)
 
     def _ctc_terms(

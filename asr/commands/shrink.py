@@ -1,0 +1,32 @@
+"""`asr shrink`: store a recogniser in 8 bits, and remove units until it fits into a size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from asr.render.tables import text_table
+
+
+def run(model: Path, folder: Path, most: float) -> int:
+    """Write a smaller copy; print sizes and what is left to do; return 0.
+
+    most: bytes of the copy's weights.
+
+    Raises:
+        UserError: the model cannot be pruned or made as small as that, or the folder exists.
+    """
+    from asr.models.shrink import shrink
+
+    smaller = shrink(model, folder, most)
+    rows = [
+        ("weights, MB", *(f"{each / 1e6:.1f}" for each in smaller.sizes)),
+        ("parameters, million", *(f"{each / 1e6:.2f}" for each in smaller.parameters)),
+        ("units of an LSTM's direction", *map(str, smaller.encoder)),
+        ("units of the decoder", *map(str, smaller.decoder)),
+    ]
+    print(text_table(("", "before", "after"), rows))
+    if smaller.is_pruned:
+        print(f"{folder}: pruned, so it needs training (asr train --from {folder} MANIFEST RUN)")
+    else:
+        print(f"{folder}: all units kept, weights in 8 bits")
+    return 0
