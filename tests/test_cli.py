@@ -475,6 +475,17 @@ sys.exit(status)
 """
 
 
+@pytest.mark.parametrize(("given", "wanted"), [(None, "passive"), ("active", "active")])
+def test_idle_threads_of_a_training_sleep(given, wanted, tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    assert cli.main(["train", str(tmp_path / "none.toml"), str(tmp_path / "run")]) == 2
+    assert os.environ["OMP_WAIT_POLICY"] == wanted
+    if given is None:
+        del os.environ["OMP_WAIT_POLICY"]
+
+
 @pytest.mark.parametrize(("told", "wanted"), [(None, "[1]"), ("2", "[2]")])
 def test_commands_work_in_one_thread_unless_told_otherwise(model: str, told, wanted) -> None:
     pytest.importorskip("threadpoolctl")

@@ -20,6 +20,7 @@ WIDTH: Final = 42  # characters per line, the usual limit of broadcasters
 LINES: Final = 2  # lines per cue
 LONGEST: Final = 7.0  # seconds, longest duration of a cue
 PAUSE: Final = 0.7  # seconds of silence that end a cue
+SHORT: Final = 15  # characters; a cue of fewer takes words from the one before it
 
 _TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
 _ENDS: Final = (".", "?", "!", "。", "？", "！")  # of sentences
@@ -64,23 +65,64 @@ def each_cue(
     longest: float = LONGEST,
     pause: float = PAUSE,
 ) -> Iterator[Span]:
-    """Yield each cue of `cues` as soon as the word after it is known."""
+    """Yield each cue of `cues` as soon as the words of the next one are known.
+
+    A cue that ended for lack of room, before a next one of less than `SHORT` characters, gives
+    some of its last words to that.
+    """
+
+    def fits(words: Sequence[Span]) -> bool:
+        wrapped = _wrap(" ".join(one.text for one in words), width)
+        is_short = words[-1].end - words[0].start <= longest
+        return is_short and len(wrapped) <= lines and max(map(len, wrapped)) <= width
+
+    full: list[Span] = []  # the words of a cue that ended for lack of room
     last: list[Span] = []
     for word in _words(spans):
-        before = " ".join(one.text for one in last)
-        wrapped = _wrap(f"{before} {word.text}".strip(), width)
-        if last and not (
-            not (len(before) > width and before.endswith(_ENDS))
-            and word.start - last[-1].end < pause
-            and word.end - last[0].start <= longest
-            and len(wrapped) <= lines
-            and max(map(len, wrapped)) <= width
-        ):
-            yield _cue(last, width)
+        ends = bool(last) and (
+            word.start - last[-1].end >= pause or (_ends_sentence(last) and _length(last) > width)
+        )
+        if ends or (last and not fits([*last, word])):
+            full, last = _balanced(full, last, fits)
+            if full:
+                yield _cue(full, width)
+            full = last
+            if ends:
+                yield _cue(last, width)
+                full = []
             last = []
         last.append(word)
-    if last:
-        yield _cue(last, width)
+    for words in _balanced(full, last, fits):
+        if words:
+            yield _cue(words, width)
+
+
+def _balanced(
+    full: list[Span], last: list[Span], fits: Callable[[Sequence[Span]], bool]
+) -> tuple[list[Span], list[Span]]:
+    """Divide the words of two cues anew if the second is short: at a mark, or about equally."""
+    if not full or not last or _length(last) >= SHORT:
+        return full, last
+    words = [*full, *last]
+    places = [at for at in range(1, len(full)) if fits(words[:at]) and fits(words[at:])]
+    if not places:
+        return full, last
+
+    def unevenness(at: int) -> tuple[bool, int]:
+        before, after = _length(words[:at]), _length(words[at:])
+        is_marked = words[at - 1].text.endswith((*_ENDS, ",", "，"))
+        return not (is_marked and after >= SHORT), abs(before - after)
+
+    at = min(places, key=unevenness)
+    return words[:at], words[at:]
+
+
+def _length(words: Sequence[Span]) -> int:
+    return len(" ".join(word.text for word in words))
+
+
+def _ends_sentence(words: Sequence[Span]) -> bool:
+    return words[-1].text.endswith(_ENDS)
 
 
 def to_srt(spans: Iterable[Span]) -> str:

@@ -96,6 +96,8 @@ def _train(
     bar = tqdm(total=settings.steps, initial=run.progress.step, unit="step", disable=quiet)
     trainer = _Trainer(task, settings, folder, seed, run, fingerprint, journal, bar)
     try:
+        if settings.start_from and not run.progress.step and not run.progress.best:
+            trainer.validate()  # the figures to beat; if none is better, the model stays as it was
         while not (trainer.finished or trainer.stopped):
             trainer.run_epoch()
     finally:

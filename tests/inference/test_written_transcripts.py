@@ -112,7 +112,7 @@ def test_json_holds_the_bare_text_and_the_written_one(model, clip, capsys):
 def test_several_segments_are_written_as_one_text(model):
     recognizer = Recognizer.load(model)
     names = [["yes", "i", "met"], [], ["mister", "brown", "of", "the"], ["bbc"]]
-    segments = [_segment(float(at), each) for at, each in enumerate(names)]
+    segments = [_segment(at / 2, each) for at, each in enumerate(names)]
     results = [*segments, Finished(None)]
     *spelt, finished = punctuated(results, recognizer.loaded.punctuator)
     assert finished == Finished(None)
@@ -124,6 +124,26 @@ def test_several_segments_are_written_as_one_text(model):
     assert " ".join(filter(None, parts)) == found.written
     alone = [recognizer.loaded.punctuator(each) for each in names]
     assert [spelling for each in alone for spelling in each] != spellings
+
+
+def test_the_words_before_and_after_a_long_pause_are_texts_of_their_own(model):
+    punctuator = Recognizer.load(model).loaded.punctuator
+    words = ["yes", "i", "met", "mister", "brown"]
+    first = _segment(0.0, words)
+    late = tuple(
+        word._replace(start=word.start + 1.5, end=word.end + 1.5) if at >= 2 else word
+        for at, word in enumerate(first.words)
+    )
+    within = replace(first, words=late)
+    after = _segment(4.0, ["of", "the", "bbc"])
+    *spelt, _ = punctuated([within, after, Finished(None)], punctuator)
+    texts = [words[:2], words[2:], ["of", "the", "bbc"]]
+    wanted = [punctuator(each) for each in texts]
+    assert list(spelt[0].spellings) == wanted[0] + wanted[1]
+    assert list(spelt[1].spellings) == wanted[2]
+    assert punctuator([*words, "of", "the", "bbc"]) != [*wanted[0], *wanted[1], *wanted[2]]
+    (joined, _) = punctuated([first, Finished(None)], punctuator)
+    assert list(joined.spellings) == punctuator(words)
 
 
 def test_a_number_in_digits_is_one_word_with_the_times_of_its_words():

@@ -113,6 +113,27 @@ def test_a_cue_ends_with_a_sentence_of_more_than_one_line() -> None:
     assert len(cues(bare)) == 1
 
 
+def spoken_evenly(text: str) -> list[Span]:
+    return [Span(each, at / 5, at / 5 + 0.2) for at, each in enumerate(text.split())]
+
+
+def test_no_cue_has_a_single_last_word() -> None:
+    words = "in the last of these rooms we found the old man, who had not yet heard of his arrest"
+    first, second = cues(spoken_evenly(words))
+    assert second.text.startswith("who had not") and second.text.endswith("arrest")
+    assert (first.start, first.end, second.start) == (0.0, 2.2, 2.2)
+    without_comma = [each.text for each in cues(spoken_evenly(words.replace(",", "")))]
+    assert abs(len(without_comma[0]) - len(without_comma[1])) < 12
+
+
+def test_words_do_not_cross_a_pause_to_fill_a_short_cue() -> None:
+    words = spoken_evenly(
+        "in the last of these rooms we found the man who had not heard of it at all"
+    )
+    later = Span("Yes.", words[-1].end + 0.8, words[-1].end + 1)
+    assert [each.text.split()[-1] for each in cues([*words, later])] == ["all", "Yes."]
+
+
 def test_long_segment_is_divided_by_characters() -> None:
     segment = Span(" ".join(["word"] * 50), 10.0, 30.0, 0.9)
     found = cues([segment])

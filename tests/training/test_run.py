@@ -1,6 +1,7 @@
 """Complete runs on tones: learning, exact resumption, and several processes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +208,21 @@ def test_tones_are_learnt(tones, tmp_path):
     assert len(list((tmp_path / "alignments").glob("*.png"))) == 2
 
 
+def test_a_model_that_training_makes_no_better_stays_as_it_was(tones, tmp_path, monkeypatch):
+    model = run(CONFIG, tmp_path / "first", tones, [*TINY, "training.steps=4"])
+    validate = SpeechTask.validate
+
+    def worsening(task, step, folder):
+        return replace(validate(task, step, folder), figure=float(step))
+
+    monkeypatch.setattr(SpeechTask, "validate", worsening)
+    plan = [*TINY, "training.steps=4", "training.rate=0.1", f"training.start_from={model}"]
+    second = run(CONFIG, tmp_path / "second", tones, [*plan, "training.keep=2"])
+    before, after = (load_file(each / "model.safetensors") for each in (model, second))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert [each["step"] for each in records(tmp_path / "second", "dev")] == [0, 4]
+
+
 def test_a_run_can_start_from_a_model(tones, tmp_path):
     run(CONFIG, tmp_path / "first", tones, [*TINY, "training.steps=8"])
     model = tmp_path / "first" / "model"
@@ -224,6 +240,7 @@ def test_a_run_can_start_from_a_model(tones, tmp_path):
     # Weights and normalisation are those of the model, although this seed would give others.
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
+    assert [each["step"] for each in records(tmp_path / "second", "dev")] == [0, 4]
     tuned = tmp_path / "second" / "model"
     assert (tuned / "words.npz").read_bytes().startswith(b"language models")
     assert json.loads((tuned / "config.json").read_text())["decoding"] == {"lm_weight": 0.5}
