@@ -382,7 +382,7 @@ def test_score_draws_the_worst(run, tmp_path: Path) -> None:
     assert "3 errors in 5 words" in run("score", reference, hypothesis).out
     done = run("score", reference, hypothesis, "--normalize")
     assert (
-        done.status == 0 and "1 errors in 5 words" in done.out and "HYP: one too three" in done.out
+        done.status == 0 and "1 error in 5 words" in done.out and "HYP: one too three" in done.out
     )
     hypothesis.write_text("one\n", "utf-8")
     done = run("score", reference, hypothesis)

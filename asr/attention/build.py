@@ -24,7 +24,8 @@ def build_attention(
 ) -> Attention:
     """Make a mechanism of `KINDS`, with one or several heads.
 
-    attention_size: A; each of several heads has keys and values of size A / heads.
+    attention_size: A, for a constructor that takes it by this name or as `size`; each of several
+        heads has keys and values of size A / heads.
     heads: 1 is the plain mechanism; more use `MultiHeadAttention`.
     options: further arguments by name; those that the constructor of the kind lacks are ignored,
         so that the kind can be changed without removing options.
@@ -48,7 +49,7 @@ def build_attention(
 
 
 def parameters_of(kind: str, heads: int = 1) -> frozenset[str]:
-    """Return the names of a mechanism's options, `attention_size` included.
+    """Return the names of a mechanism's options, `attention_size` (or `size`) included.
 
     heads: with several, `attention_size` is the size of their projections for every kind.
 
@@ -92,6 +93,7 @@ def _make(
         "query_size": query_size,
         "annotation_size": annotation_size,
         "attention_size": attention_size,
+        "size": attention_size,
         **(options or {}),
     }
     taken = inspect.signature(found).parameters

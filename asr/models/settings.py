@@ -94,7 +94,8 @@ class TextualSettings(Settings):
             )
 
 
-# Setting → the parameter of a mechanism's constructor that it becomes; the others keep their name.
+# Setting → the parameter of a mechanism's constructor that it becomes; the others keep their name,
+# and so may `size`.
 _PARAMETERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "size": "attention_size",
@@ -219,7 +220,7 @@ class AttentionSettings(Settings):
         except ValueError as error:
             raise UserError(str(error)) from error
         for name in self.__dataclass_fields__:
-            if name not in _BUILD_READS and _PARAMETERS.get(name, name) not in taken:
+            if name not in _BUILD_READS and not {name, _PARAMETERS.get(name, name)} & taken:
                 yield Unread(name, f'with kind = "{self.kind}"')
         if self.heads == 1:
             yield Unread("key_value_heads", "with one head (heads = 1)")

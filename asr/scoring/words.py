@@ -187,10 +187,15 @@ def worst(items: Iterable[Scored], count: int = WORST, width: int = 80) -> str:
         body = "\n".join(line.rstrip() for line in lines.splitlines()[2:]).rstrip()
         edits = one.words
         drawings.append(
-            f"{one.item.id}: {edits.errors} errors in {edits.reference} words "
+            f"{one.item.id}: {_errors(edits)} "
             f"({edits.substitutions} S, {edits.deletions} D, {edits.insertions} I)\n{body}"
         )
     return "\n\n".join(drawings)
+
+
+def _errors(counts: ErrorCounts) -> str:
+    wrong = "1 error" if counts.errors == 1 else f"{counts.errors} errors"
+    return f"{wrong} in {counts.reference} word{'' if counts.reference == 1 else 's'}"
 
 
 def report(summary: Summary) -> str:
@@ -199,7 +204,7 @@ def report(summary: Summary) -> str:
     lines = [
         f"WER {summary.wer:.2%} ({_show(summary.wer_interval)}, over {summary.resampled})",
         f"CER {summary.cer:.2%} ({_show(summary.cer_interval)})",
-        f"{words.errors} errors in {words.reference} words: {words.substitutions} substituted, "
+        f"{_errors(words)}: {words.substitutions} substituted, "
         f"{words.deletions} deleted, {words.insertions} inserted; "
         f"{summary.perfect} of {summary.total.utterances} utterances without error",
     ]

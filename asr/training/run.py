@@ -95,6 +95,7 @@ def _run_here(
         checkpoint = open_checkpoint(folder / "checkpoints", begun_with, continue_anyway)
         if rank() == 0:  # after the data are known to exist
             write_json(folder / "config.json", to_table(config))
+            log_line(_description(task, config))
         with on_interrupt():
             progress = train(task, config.training, folder, config.seed, checkpoint, begun_with)
         if rank() == 0 and progress is not None:
@@ -105,6 +106,14 @@ def _run_here(
                 copy_companions(source, folder / "model")
             write_card(folder / "model", config, progress, source)
         return progress is not None
+
+
+def _description(task: Task, config: Config) -> str:
+    """Return the size of the model that is trained, and its attention, for the log."""
+    count = sum(each.numel() for each in task.model.parameters())
+    if isinstance(config, LanguageConfig):
+        return f"{count:,} parameters"
+    return f"{count:,} parameters, {config.model.attention.kind} attention"
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import pytest
 
 from asr.attention import KINDS, Window
 from asr.attention.additive import AdditiveAttention
+from asr.attention.build import build_attention
 from asr.attention.contract import attention_class
 from asr.attention.multihead import MultiHeadAttention
 from asr.attention.normalizers import Hard, Smoothed, TopK, build_normalizer
@@ -85,3 +86,15 @@ def test_what_makes_no_sense_is_one_line_that_says_where(options, words):
     with pytest.raises(UserError, match=r"attention[:.]") as caught:
         build(**options)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+class Sized(AdditiveAttention):
+    def __init__(self, query_size: int, annotation_size: int, size: int = 128) -> None:
+        super().__init__(query_size, annotation_size, size)
+
+
+def test_a_constructor_may_take_the_size_by_its_name_in_a_config(monkeypatch):
+    monkeypatch.setattr("asr.attention.build.attention_class", lambda _: Sized)
+    assert build_attention("sized", 3, 4, attention_size=16).query.out_features == 16
+    unread = {each.name for each in AttentionSettings(kind="sized", size=16).unread()}
+    assert "location_features" in unread and "size" not in unread
