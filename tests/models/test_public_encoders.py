@@ -1,6 +1,7 @@
 """Public encoders: frame counts, parts, which weights are opened, and the cache of frames."""
 
 import hashlib
+import os
 import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
@@ -183,10 +184,13 @@ def test_samples_beyond_the_range_are_clipped_not_wrapped():
 # Which weights are opened
 
 
+PRIMITIVES = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+
+
 @pytest.fixture
 def engines(monkeypatch):
     """Fake ctranslate2 and faster_whisper; returns what was opened and what was downloaded."""
-    seen = {"opened": [], "asked": [], "kept": None, "hub": None}
+    seen = {"opened": [], "asked": [], "kept": None, "hub": None, "primitives": []}
 
     class Whisper:
         def __init__(self, path, **settings):
@@ -195,6 +199,7 @@ def engines(monkeypatch):
             seen["opened"].append(Path(path))
 
         def encode(self, batch, to_cpu):
+            seen["primitives"].append(os.environ.get(PRIMITIVES))
             return batch[0].reshape(40, -1, 4).mean(2).T[None, :, :SIZE]
 
     class FeatureExtractor:
@@ -274,6 +279,18 @@ def test_a_path_comes_first_and_frames_come_from_the_engine(engines, toy, tmp_pa
     assert engines["opened"] == [tmp_path / "mine"] and not engines["asked"]
     assert opened.digest == toy.digest and opened.size == SIZE
     assert opened(noise(1000)).shape == (2, SIZE)
+
+
+@pytest.mark.parametrize("given", [None, "32"])
+def test_the_first_call_of_the_engine_keeps_few_compiled_operators(
+    engines, toy, tmp_path, monkeypatch, given
+):
+    monkeypatch.delenv(PRIMITIVES, raising=False)
+    if given is not None:
+        monkeypatch.setenv(PRIMITIVES, given)
+    opened = load_public("toy", weights(tmp_path / "mine"))
+    opened(noise(1000))
+    assert engines["primitives"] == [given or "8", given]
 
 
 def test_parts_in_packages_are_joined_once_into_the_users_cache(
