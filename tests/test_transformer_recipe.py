@@ -124,15 +124,9 @@ def test_links_are_those_of_the_merged_words():
                     names = {5: "▁a", 6: "▁b", 7: "c", 8: "▁x", 9: "▁y", EOS: "</s>"}
                     return [names[each] for each in ids]
 
-        @staticmethod
-        def encode(removed):
-            return None
-
     weights = np.array([[0.4, 0.3, 0.3, 0.0], [0.1, 0.1, 0.1, 0.7], [1.0, 0, 0, 0]], np.float32)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transformer, "forced", lambda *_: (None, None))
-        patch.setattr(transformer, "attention", lambda _: weights)
-        assert transformer.links(Fake) == [1, 2]  # "bc" has 0.6 in two pieces; the end is a place
+    # "bc" has 0.6 in two pieces; the end is a place
+    assert transformer.links(Fake, weights) == [1, 2]
 
 
 def test_from_a_command_to_tables(tmp_path, monkeypatch, capsys):

@@ -19,8 +19,10 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from faithfulness import Sentence, attention, forced, hidden, removed, summarise, won
+from numpy.typing import NDArray
 from runs import cpu_seconds, once
 from summary import cell
 from transformer_model import Sizes, TransformerTask, load
@@ -95,13 +97,18 @@ def measure(
     """Return the scores of a trained model, and the links and faithfulness of its weights."""
     first = next(iter(model.weights.values()))(path)
     found = bleu(first, pairs, given.beam) | {"greedy": bleu(first, pairs, 1)["bleu"]}
+    few = some(pairs, given.most)
+    effects = {way.__name__: [way(Sentence(first, *each)) for each in few]
+               for way in (hidden, removed)}  # fmt: skip
     for name, opened in model.weights.items():
         translator = opened(path)
-        sentences = [Sentence(translator, *pair) for pair in some(pairs, given.most)]
-        found[f"links {name}"] = [links(each) for each in sentences]
-        for way in (hidden, removed):
-            effects = [way(each) for each in sentences]
-            found[f"{way.__name__} {name}"] = [*summarise(effects, 0), won(effects)]
+        sentences = [Sentence(translator, *each) for each in few]
+        weights = [attention(forced(each, each.encode([[]]))[0]) for each in sentences]
+        found[f"links {name}"] = [links(*each) for each in zip(sentences, weights, strict=True)]
+        for way, its_effects in effects.items():  # these do not depend on the weights
+            judged = [each._replace(weights=its_weights)
+                      for each, its_weights in zip(its_effects, weights, strict=True)]  # fmt: skip
+            found[f"{way} {name}"] = [*summarise(judged, 0), won(judged)]
     (engine,) = first.engines
     return found | {"parameters": sum(each.numel() for each in engine.model.parameters())}
 
@@ -122,13 +129,11 @@ def bleu(translator: Translator, pairs: Sequence[Pair], beam: int) -> dict[str, 
     }
 
 
-def links(sentence: Sentence) -> list[int]:
+def links(sentence: Sentence, weights: NDArray[np.float64]) -> list[int]:
     """Return for each word of the reference the source word with the largest weight."""
-    states, _ = forced(sentence, sentence.encode([[]]))
     symbols = sentence.translator.source.symbols
-    words = merge_words(
-        attention(states), symbols(sentence.source), symbols(sentence.tokens.tolist()), True
-    )
+    source, target = symbols(sentence.source), symbols(sentence.tokens.tolist())
+    words = merge_words(weights, source, target, subwords=True)
     return words.weights[:-1].argmax(1).tolist()
 
 
