@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from asr.corpora.pairs import Pair
 from asr.models.encoders.self_attention import add_positions
 from asr.text.vocabulary import EOS
 
@@ -110,6 +111,12 @@ def test_the_weights_of_some_layers_are_averaged(small, texts):
 
 def test_agreement_by_hand():
     assert transformer.agreement([[0, 1], [2]], [[0, 2], [2]]) == pytest.approx(200 / 3)
+
+
+def test_the_diagonal_by_hand():
+    assert transformer.diagonal(Pair("a b c", "x y z")) == [0, 1, 2]
+    assert transformer.diagonal(Pair("a b", "w x y z")) == [0, 0, 1, 1]
+    assert transformer.diagonal(Pair("a b c d", "x y")) == [1, 3]
 
 
 def test_links_are_those_of_the_merged_words():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
@@ -39,7 +39,9 @@ from asr.training.loop import model_folder, train
 from asr.training.run import run_to_end
 
 RESAMPLES = 1000  # of the bootstrap over sentences
+FEWEST = 10  # sentences of a length that is shown
 ROUNDS = 5  # in which the models take turns to be timed
+DIGITS = (2, 2, 1, 1, 0, 0, 0)  # of the figures of faithfulness
 Results = Mapping[str, Sequence[Mapping[str, Any]]]  # model → figures of each seed
 
 
@@ -144,6 +146,12 @@ def agreement(one: Sequence[Sequence[int]], two: Sequence[Sequence[int]]) -> flo
     return 100 * mean(same)
 
 
+def diagonal(pair: Pair) -> list[int]:
+    """Return for each word of the target the source word at the same share of the sentence."""
+    source, target = (len(side.split()) for side in pair)
+    return [min(source - 1, (2 * place + 1) * source // (2 * target)) for place in range(target)]
+
+
 def timed(models: Mapping[str, Translator], texts: Sequence[str]) -> dict[str, list[float]]:
     """Return CPU-milliseconds per sentence of each round, greedily and one by one, in turns."""
     found: dict[str, list[float]] = {name: [] for name in models}
@@ -157,42 +165,63 @@ def timed(models: Mapping[str, Translator], texts: Sequence[str]) -> dict[str, l
     return found
 
 
-def tables(results: Results, times: Mapping[str, Sequence[float]]) -> str:
-    """Return all tables in Markdown."""
-    rows, lengths, faithful = [], [], []
-    for name, seeds in results.items():
-        shared = [cell([each[key] for each in seeds], 1) for key in ("bleu", "greedy", "training")]
-        half = mean(each["interval"] for each in seeds)
-        rows.append((name, seeds[0]["parameters"], seeds[0]["steps"], shared[0],
-                     f"± {half:.1f}", *shared[1:]))  # fmt: skip
-        buckets = zip(*(each["by_length"] for each in seeds), strict=True)
-        lengths.append((name, *(cell([figure for *_, figure in each], 1) for each in buckets)))
-        for way in ("hidden", "removed"):
-            for key in (key for key in seeds[0] if key.startswith(f"{way} ")):
-                columns = zip(*(each[key] for each in seeds), strict=True)
-                figures = [cell(each, digits) for each, digits in
-                           zip(columns, (2, 2, 1, 1, 0, 0, 0), strict=True)]  # fmt: skip
-                faithful.append((_weights_of(name, key), way, *figures))
-    any_seed = next(iter(results.values()))[0]
-    names = [f"{name} ({lines})" for name, lines, _ in any_seed["by_length"]]
-    header = ("fall, nats", "others", "changed, %", "others", "hit, %", "chance, %", "won, %")
+def tables(results: Results, times: Mapping[str, Sequence[float]], pairs: Sequence[Pair]) -> str:
+    """Return all tables in Markdown; pairs: those whose links were compared."""
     speeds = [(name, f"{median(each):.1f}", f"{min(each):.1f} to {max(each):.1f}")
               for name, each in times.items()]  # fmt: skip
     return "\n\n".join(
         (
-            any_seed["signature"],
-            markdown_table(("model", "parameters", "steps", "BLEU", "95 % interval",
-                            "BLEU, greedy", "training, CPU-s"), rows),
+            next(iter(results.values()))[0]["signature"],
+            _scores(results),
             "BLEU by source length in words (number of sentences):",
-            markdown_table(("model", *names), lengths),
+            _lengths(results),
             "CPU-milliseconds per sentence, greedy, one by one:",
             markdown_table(("model", "median", "rounds"), speeds),
             "The same link, % of the words of the references:",
-            markdown_table(("links of", "and of", "agreement, %"), list(_agreements(results))),
+            markdown_table(("links of", "and of", "same, %"), list(_agreements(results, pairs))),
             "Faithfulness:",
-            markdown_table(("weights of", "taken away", *header), faithful),
+            _faithfulness(results),
         )
-    )  # fmt: skip
+    )
+
+
+def _scores(results: Results) -> str:
+    rows = []
+    for name, seeds in results.items():
+        figures = (cell([each[key] for each in seeds], 1) for key in ("bleu", "greedy", "training"))
+        beam, greedy, training = figures
+        interval = f"± {mean(each['interval'] for each in seeds):.1f}"
+        first = seeds[0]
+        rows.append((name, first["parameters"], first["steps"], beam, interval, greedy, training))
+    header = ("model", "parameters", "steps", "BLEU", "95 %", "BLEU, greedy", "training, CPU-s")
+    return markdown_table(header, rows)
+
+
+def _lengths(results: Results) -> str:
+    rows, names = [], []
+    for model, seeds in results.items():
+        buckets = [bucket for bucket in zip(*(each["by_length"] for each in seeds), strict=True)
+                   if bucket[0][1] >= FEWEST]  # fmt: skip
+        names = [f"{name} ({lines})" for (name, lines, _), *_ in buckets]
+        rows.append((model, *(cell([bleu for *_, bleu in bucket], 1) for bucket in buckets)))
+    return markdown_table(("model", *names), rows)
+
+
+def _faithfulness(results: Results) -> str:
+    rows = []
+    for name, seeds in results.items():
+        for way in ("hidden", "removed"):
+            for key in _keys(seeds[0], way):
+                columns = zip(*(each[key] for each in seeds), strict=True)
+                figures = (cell(*each) for each in zip(columns, DIGITS, strict=True))
+                rows.append((_weights_of(name, key), way, *figures))
+    header = ("fall, nats", "others", "changed, %", "others", "hit, %", "chance, %", "won, %")
+    return markdown_table(("weights of", "taken away", *header), rows)
+
+
+def _keys(figures: Mapping[str, Any], kind: str) -> list[str]:
+    """Return the keys of the results of a kind, one for each choice of weights."""
+    return [key for key in figures if key.startswith(f"{kind} ")]
 
 
 def _weights_of(model: str, key: str) -> str:
@@ -200,21 +229,21 @@ def _weights_of(model: str, key: str) -> str:
     return ", ".join(filter(None, (model, key.partition(" ")[2])))
 
 
-def _agreements(results: Results) -> list[tuple[str, str, str]]:
-    """Compare each model with the recurrent one of the same seed, and seeds with each other."""
-    rows = []
+def _agreements(results: Results, pairs: Sequence[Pair]) -> Iterator[tuple[str, str, str]]:
+    """Compare links with those of the recurrent model, of another seed, and the diagonal."""
     base = [each["links "] for each in results["recurrent"]]
+    straight = [diagonal(pair) for pair in pairs]
     for name, seeds in results.items():
-        for key in (key for key in seeds[0] if key.startswith("links ")):
+        for key in _keys(seeds[0], "links"):
             mine = [each[key] for each in seeds]
             shown = _weights_of(name, key)
             if name != "recurrent":
                 same = [agreement(a, b) for a, b in zip(mine, base, strict=True)]
-                rows.append((shown, "recurrent, same seed", cell(same, 1)))
+                yield shown, "recurrent, same seed", cell(same, 1)
             if len(mine) > 1:
                 between = [agreement(a, b) for a, b in combinations(mine, 2)]
-                rows.append((shown, "itself, another seed", cell(between, 1)))
-    return rows
+                yield shown, "itself, another seed", cell(between, 1)
+            yield shown, "the diagonal", cell([agreement(each, straight) for each in mine], 1)
 
 
 def run(trained: Model, folder: Path, given: argparse.Namespace, seed: int) -> Mapping[str, Any]:
@@ -274,8 +303,8 @@ def main() -> None:
         "recurrent, NumPy": Translator.load(paths["recurrent"]),
         "Transformer, torch": load(paths["Transformer"]),
     }
-    texts = [pair.source for pair in some(pairs, given.most)]
-    text = tables(results, timed(timing, texts))
+    few = some(pairs, given.most)
+    text = tables(results, timed(timing, [pair.source for pair in few]), few)
     (given.runs / "transformer.md").write_text(f"{text}\n", "utf-8")
     print(text)
 
