@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from paths import LOSS, MODEL, TRAINING, Figures, ToyTask, run
+from paths import LOSS, MODEL, TRAINING, Results, ToyTask, run
 from runs import publish
 from summary import cell, draw
 from torch import Tensor
@@ -112,30 +112,27 @@ WAYS = {
 }
 
 
-def tables(results: dict[tuple[str, str], list[Figures]]) -> str:
+def tables(results: Results) -> str:
     """Return the table in Markdown."""
     names = ("geometric_mean", "exact", "beyond_geometric_mean")
-    rows = [
-        (*key, *(cell([each[name] for each in seeds]) for name in names),
-         cell([each["cpu_seconds"] for each in seeds], 1))
-        for key, seeds in results.items()
-    ]  # fmt: skip
-    header = (
-        "toy",
-        "gradient",
-        "GeoMean",
-        "exact",
-        "GeoMean, 11 to 20 integers",
-        "training, CPU-s",
-    )
-    return markdown_table(header, rows)
+    rows = []
+    for key, seeds in results.items():
+        figures = [cell([each[-1][name] for each in seeds]) for name in names]
+        half_way = cell([each[0]["geometric_mean"] for each in seeds])
+        seconds = cell([each[-1]["cpu_seconds"] for each in seeds], 1)
+        rows.append((*key, *figures, half_way, seconds))
+    last = ("GeoMean, 11 to 20", "GeoMean half-way", "training, CPU-s")
+    return markdown_table(("toy", "gradient", "GeoMean", "exact", *last), rows)
 
 
-def picture(path: Path, results: dict[tuple[str, str], list[Figures]]) -> None:
-    """Draw the geometric mean of every seed."""
+def picture(path: Path, results: Results) -> None:
+    """Draw the geometric mean of every seed, at the end and half-way."""
     panels: dict[str, dict[str, dict[str, list[float]]]] = {}
     for (toy, way), seeds in results.items():
-        panels.setdefault(toy, {})[way] = {"": [each["geometric_mean"] for each in seeds]}
+        panels.setdefault(toy, {})[way] = {
+            name: [each[at]["geometric_mean"] for each in seeds]
+            for name, at in (("at the end", -1), ("half-way", 0))
+        }
     draw(path, panels, "√(PSA · LCSR)", end=1.0)
 
 
@@ -149,11 +146,11 @@ def main() -> None:
     parser.add_argument("--steps", type=count, default=TRAINING.steps)
     parser.add_argument("--lists", type=count, default=Sizes().train)
     given = parser.parse_args()
-    results: dict[tuple[str, str], list[Figures]] = {}
+    results: Results = {}
     for toy, way, seed in product(given.toys, given.ways, given.seeds):
         make = partial(WAYS[way], toy, seed, Sizes(train=given.lists))
         found = run(given.runs / f"{toy}-{way}-{seed}", make, seed, given.steps)
-        results.setdefault((toy, way), []).append(found[-1])
+        results.setdefault((toy, way), []).append(found)
     publish(given.runs, "reinforce", tables(results), lambda path: picture(path, results))
 
 

@@ -300,7 +300,7 @@ def main() -> None:
     paths = {name: Path(seeds[0]["path"]) for name, seeds in results.items()}
     timing = {
         "recurrent, torch": Translator.load(paths["recurrent"], runtime="torch"),
-        "recurrent, NumPy": Translator.load(paths["recurrent"]),
+        "recurrent, default runtime": Translator.load(paths["recurrent"]),
         "Transformer, torch": load(paths["Transformer"]),
     }
     few = some(pairs, given.most)
