@@ -52,6 +52,16 @@ def test_hiding_a_position_changes_its_own_step_alone(faithfulness, sentence):
     for step, position in ((0, 0), (2, 3), (4, 1)):
         wanted = log_prob(sentence, memory, step) - log_prob(sentence, memory, step, [position])
         assert effects.falls[step, position] == pytest.approx(wanted, abs=1e-4)
+    assert (effects.divergences > -1e-5).all() and effects.divergences.max() > 0.1
+
+
+def test_divergence_is_that_of_torch(faithfulness):
+    before, after = torch.randn(2, 3, 5).log_softmax(-1)
+    wanted = torch.distributions.kl_divergence(
+        torch.distributions.Categorical(logits=before),
+        torch.distributions.Categorical(logits=after),
+    )
+    torch.testing.assert_close(faithfulness.divergence(before, after), wanted)
 
 
 @torch.inference_mode()
@@ -90,15 +100,19 @@ def test_figures_by_hand(faithfulness):
     weights = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
     falls = np.array([[2.0, 0.5, 0.0], [3.0, 0.0, 1.0]])  # the largest weight is right once
     changes = np.array([[True, False, True], [True, False, False]])
-    figures = faithfulness.summarise([faithfulness.Effects(falls, changes, weights)], 0)
+    divergences = np.array([[0.3, 0.3, 0.1], [0.2, 0.1, 0.5]])  # a tie and a win; two wins
+    effects = [faithfulness.Effects(falls, changes, weights, divergences)]
+    assert faithfulness.won(effects) == pytest.approx(100 * (0.75 + 1.0) / 2)
+    figures = faithfulness.summarise(effects, 0)
     assert figures == pytest.approx((1.5, (0.25 + 1.5) / 2, 50.0, 50.0, 50.0, 100 / 3))
 
 
 def test_a_position_that_is_all_of_the_input_is_not_counted(faithfulness):
-    one = faithfulness.Effects(np.ones((2, 2)), np.ones((2, 2), bool), np.full((2, 2), 0.5))
-    two = faithfulness.Effects(
-        np.array([[1.0, 0, 0, 0]]), np.zeros((1, 4), bool), np.eye(4)[:1].copy()
-    )
+    ones = np.ones((2, 2))
+    one = faithfulness.Effects(ones, np.ones((2, 2), bool), np.full((2, 2), 0.5), ones)
+    most = np.array([[1.0, 0, 0, 0]])
+    two = faithfulness.Effects(most, np.zeros((1, 4), bool), np.eye(4)[:1].copy(), most)
+    assert faithfulness.won([two, faithfulness.Effects(*(each[:, :1] for each in one))]) == 100
     assert faithfulness.summarise([one, two], 1) == pytest.approx((1.0, 0.0, 0.0, 0.0, 100.0, 50.0))
 
 

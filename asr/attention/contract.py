@@ -86,6 +86,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "general": "asr.attention.dot:GeneralAttention",
         "linear": "asr.attention.linear:LinearAttention",
         "local": "asr.attention.local:LocalAttention",
+        "relu": "asr.attention.relu:ReluAttention",
         "scaled_dot": "asr.attention.dot:ScaledDotAttention",
     }
 )

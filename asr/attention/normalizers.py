@@ -100,7 +100,8 @@ class Hard(Normalizer):
 
     Sampling adds Gumbel noise from torch's default generator to the energies and takes the
     maximum; the gradient is that of the softmax of the noisy energies ("straight-through", biased).
-    No log-probability is returned, so REINFORCE cannot be used.
+    No log-probability is returned: REINFORCE needs an attention of its own, as in
+    recipes/ablations/reinforce.py.
     Source: Jang, Gu and Poole 2017, section 2.2, whose τ is 1 here.
     """
 

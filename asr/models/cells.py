@@ -1,4 +1,4 @@
-"""Gated recurrent cells, split into matrix products and elementwise gates."""
+"""Recurrent cells, split into matrix products and elementwise gates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-State = tuple[Tensor, ...]  # h of a GRU; h and c of an LSTM; each (B, N, H)
+State = tuple[Tensor, ...]  # h; with an LSTM h and c; each (B, N, H)
 
 
 def gru(new: Tensor, old: Tensor, state: State) -> State:
@@ -40,6 +40,15 @@ def lstm(new: Tensor, old: Tensor, state: State) -> State:
     return torch.sigmoid(show) * torch.tanh(memory), memory
 
 
+def tanh(new: Tensor, old: Tensor, state: State) -> State:
+    """Update a simple recurrent network without gates: s′ = tanh(n + o).
+
+    new, old: (B, N, H), as in `gru`. Source: Elman 1990, with a tanh.
+    """
+    precision = state[0].dtype
+    return (torch.tanh(new.to(precision) + old.to(precision)),)
+
+
 class CellKind(NamedTuple):
     """gates: number of gate vectors of size H. parts: number of state vectors of size H."""
 
@@ -52,6 +61,7 @@ CELLS: Mapping[str, CellKind] = MappingProxyType(
     {
         "gru": CellKind(gates=3, parts=1, advance=gru),
         "lstm": CellKind(gates=4, parts=2, advance=lstm),
+        "tanh": CellKind(gates=1, parts=1, advance=tanh),
     }
 )
 

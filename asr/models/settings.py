@@ -119,7 +119,7 @@ class AttentionSettings(Settings):
 
     kind: str = setting(
         "additive",
-        "Mechanism: additive (Bahdanau), concat, coverage, dot, general, linear, local, "
+        "Mechanism: additive (Bahdanau), concat, coverage, dot, general, linear, local, relu, "
         "scaled_dot, or fixed (no attention: one context for all steps).",
     )
     size: int = size(128, "Size A of keys and projected queries; several heads divide it.")
@@ -249,7 +249,7 @@ class DecoderSettings(Settings):
     embedding_size: int = size(64, "Size of a token's embedding.")
     state_size: int = size(320, "Size of the state.")
     readout_size: int = size(256, "Size of the readout, the layer before the output layer.")
-    cell: str = setting("gru", "Recurrent cell.", choices=("gru", "lstm"))
+    cell: str = setting("gru", "Recurrent cell.", choices=("gru", "lstm", "tanh"))
     layers: int = setting(1, "Number of recurrent layers.", least=1, most=MOST_LAYERS)
     attend: str = setting(
         "before",

@@ -52,11 +52,13 @@ class Effects(NamedTuple):
 
     falls: (U, T), by how many nats the log-probability of the correct token falls. changes:
     (U, T) bool, whether the most probable token changes. weights: (U, T), attention.
+    divergences: (U, T), KL divergence of the changed distribution of the token from the first.
     """
 
     falls: NDArray[np.float64]
     changes: NDArray[np.bool_]
     weights: NDArray[np.float64]
+    divergences: NDArray[np.float64]
 
 
 class Example(Protocol):
@@ -78,6 +80,7 @@ class Sentence:
     def __init__(self, translator: Translator, source: str, target: str) -> None:
         (engine,) = translator.engines
         assert isinstance(engine, TorchTextEngine)
+        self.translator = translator
         self.model = engine.model
         self.decoder = engine.model.decoder
         prepare = tokenise if translator.source.kind == "words" else tidy
@@ -125,7 +128,7 @@ def hidden(example: Example) -> Effects:
     copies = take(memory, torch.zeros(length, dtype=torch.long))
     copies = copies._replace(mask=copies.mask & ~blocked)
     states, plain = forced(example, memory)
-    falls, changes = [], []
+    falls, changes, divergences = [], [], []
     for token, correct, state, log_probs in zip(
         previous(example.tokens), example.tokens, states, plain, strict=False
     ):
@@ -134,8 +137,12 @@ def hidden(example: Example) -> Effects:
         found = torch.log_softmax(logits[:, 0], dim=-1)  # (T, V)
         falls.append(log_probs[correct] - found[:, correct])
         changes.append(found.argmax(-1) != log_probs.argmax(-1))
+        divergences.append(divergence(log_probs, found))
     return Effects(
-        torch.stack(falls).double().numpy(), torch.stack(changes).numpy(), attention(states)
+        torch.stack(falls).double().numpy(),
+        torch.stack(changes).numpy(),
+        attention(states),
+        torch.stack(divergences).double().numpy(),
     )
 
 
@@ -151,7 +158,17 @@ def removed(example: Example) -> Effects:
     before = plain.gather(1, correct)  # (U, 1)
     after = found.transpose(0, 1).gather(2, correct.expand(-1, length)[:, :, None])[:, :, 0]
     changes = plain.argmax(-1)[:, None] != found.argmax(-1).T
-    return Effects((before - after).double().numpy(), changes.numpy(), attention(states))
+    return Effects(
+        (before - after).double().numpy(),
+        changes.numpy(),
+        attention(states),
+        divergence(plain, found).T.double().numpy(),
+    )
+
+
+def divergence(before: Tensor, after: Tensor) -> Tensor:
+    """Return KL(before ‖ after) of log-probabilities (…, V)."""
+    return (before.exp() * (before - after)).sum(-1)
 
 
 def blocks(length: int, reach: int) -> list[list[int]]:
@@ -195,9 +212,25 @@ def summarise(effects: Sequence[Effects], reach: int) -> tuple[float, ...]:
     return falls, others, 100 * changed, 100 * others_changed, 100 * hits, 100 * chance
 
 
+def won(effects: Sequence[Effects]) -> float:
+    """Return how often (%) the position with the largest weight changes the output most of two.
+
+    The other is drawn at random; the change is the KL divergence, and a tie counts half.
+    """
+    shares = []
+    for each in effects:
+        for weights, divergences in zip(each.weights, each.divergences, strict=True):
+            top = int(weights.argmax())
+            others = np.delete(divergences, top)
+            if len(others):
+                beaten = (others < divergences[top]) + 0.5 * (others == divergences[top])
+                shares.append(beaten.mean())
+    return 100 * float(np.mean(shares))
+
+
 def _rows(effects: Effects, reach: int) -> Iterator[tuple[float, ...]]:
     """Yield the figures of each token."""
-    for falls, changes, weights in zip(*effects, strict=True):
+    for falls, changes, weights, _ in zip(*effects, strict=True):
         top, most = int(weights.argmax()), int(falls.argmax())
         near = np.abs(np.arange(len(falls)) - top) <= reach
         if near.all():

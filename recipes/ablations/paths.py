@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from runs import publish
 from summary import cell, draw
 from toys import BEYOND, TOYS, TRAINED, VOCABULARY, Sizes, make_data
 
+from asr.attention import KINDS
 from asr.commands.options import count
 from asr.corpora.batching import plan_batches
 from asr.corpora.collate import pad_tokens
 from asr.errors import UserError, exit_status
+from asr.models.cells import CELLS
 from asr.models.folder import save_folder
 from asr.models.settings import (
     AttentionSettings,
@@ -83,17 +86,28 @@ BATCH = 128  # lists
 LOSS = LossSettings(label_smoothing=0.0)
 
 
+def settings_of(cut: str, kind: str = "additive", cell: str = "gru") -> TranslationSettings:
+    """Return the model with a cut, another kind of attention, and another cell."""
+    return replace(
+        MODEL,
+        attention=replace(MODEL.attention, kind=kind),
+        decoder=replace(MODEL.decoder, cell=cell, **CUTS[cut]),
+    )
+
+
 class ToyTask:
     """A toy task for the training loop; see `asr.training.contract.Task`."""
 
     unit = "target_tokens"
 
-    def __init__(self, toy: str, cut: str, seed: int, sizes: Sizes) -> None:
+    def __init__(
+        self, toy: str, seed: int, sizes: Sizes, settings: TranslationSettings = MODEL
+    ) -> None:
         """Make the data and the model; both depend only on the seed."""
         self.start = 0.0  # CPU-seconds of this process, without those of tests
         self.seed = seed
         self.data = make_data(toy, seed, sizes)
-        self.settings = replace(MODEL, decoder=replace(MODEL.decoder, **CUTS[cut]))
+        self.settings = settings
         torch.manual_seed(seed)
         self.model = build_translation_model(self.settings, len(VOCABULARY), len(VOCABULARY))
 
@@ -160,8 +174,8 @@ class ToyTask:
         }
 
 
-def run(folder: Path, toy: str, cut: str, seed: int, sizes: Sizes, steps: int) -> list[Figures]:
-    """Train one model unless its folder holds a finished run; return its validations.
+def run(folder: Path, make: Callable[[], ToyTask], seed: int, steps: int) -> list[Figures]:
+    """Train the model of a task unless its folder holds a finished run; return its validations.
 
     Validation runs half-way, before the learning rate decays, and at the end.
 
@@ -169,11 +183,11 @@ def run(folder: Path, toy: str, cut: str, seed: int, sizes: Sizes, steps: int) -
     """
     found = _records(folder / "metrics.jsonl")
     if not found or found[-1]["step"] < steps:
-        log_line(f"{toy}, {cut}, seed {seed}")
+        log_line(folder.name)
         folder.mkdir(parents=True, exist_ok=True)
         settings = replace(TRAINING, steps=steps, validate_every=max(1, steps // 2))
         checkpoint, _ = read_checkpoint(folder / "checkpoints")
-        if train(ToyTask(toy, cut, seed, sizes), settings, folder, seed, checkpoint) is None:
+        if train(make(), settings, folder, seed, checkpoint) is None:
             raise KeyboardInterrupt  # a signal stopped it
         found = _records(folder / "metrics.jsonl")
     if found[-1]["step"] != steps:
@@ -230,6 +244,8 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="folder for the runs, the table and the picture")
     parser.add_argument("--toys", nargs="+", choices=TOYS, default=list(TOYS))
     parser.add_argument("--cuts", nargs="+", choices=CUTS, default=list(CUTS))
+    parser.add_argument("--kind", choices=KINDS, default="additive", help="kind of attention")
+    parser.add_argument("--cell", choices=CELLS, default="gru", help="cell of the decoder")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--steps", type=count, default=TRAINING.steps)
     parser.add_argument(
@@ -237,13 +253,12 @@ def main() -> None:
     )
     given = parser.parse_args()
     sizes = Sizes(train=given.lists)
-    results: Results = {
-        (toy, cut): [
-            run(given.runs / f"{toy}-{cut}-{seed}", toy, cut, seed, sizes, given.steps)
-            for seed in given.seeds
-        ]
-        for toy, cut in product(given.toys, given.cuts)
-    }
+    results: Results = {}
+    for toy, cut, seed in product(given.toys, given.cuts, given.seeds):
+        settings = settings_of(cut, given.kind, given.cell)
+        make = partial(ToyTask, toy, seed, sizes, settings)
+        found = run(given.runs / f"{toy}-{cut}-{seed}", make, seed, given.steps)
+        results.setdefault((toy, cut), []).append(found)
     publish(given.runs, "paths", tables(results), lambda path: picture(path, results))
 
 

@@ -94,6 +94,13 @@ def linear(attention, state, annotation, place, past):
     return math.log(dot(asked, feature(times(rows(attention.key.weight), annotation))))
 
 
+def relu(attention, state, annotation, place, past):
+    """Additive attention (Bahdanau et al. 2015, A.1.2) with max(0, x) for tanh."""
+    asked = times(rows(attention.query.weight), state)
+    key = plus(times(rows(attention.key.weight), annotation), rows(attention.key.bias))
+    return dot(rows(attention.energy), [max(0.0, value) for value in plus(asked, key)])
+
+
 def scaled_dot(attention, state, annotation, place, past):
     """Vaswani et al. 2017, eq. (1)."""
     asked = times(rows(attention.query.weight), state)
@@ -108,6 +115,7 @@ EQUATIONS = {
     "general": general,
     "linear": linear,
     "local": local,
+    "relu": relu,
     "scaled_dot": scaled_dot,
 }
 

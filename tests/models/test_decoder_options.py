@@ -47,7 +47,7 @@ def product(**choices):
 
 
 RECURRENCES = product(
-    cell=["gru", "lstm"],
+    cell=["gru", "lstm", "tanh"],
     layers=[1, 2],
     attend=ATTEND,
     input_feeding=[False, True],
@@ -55,7 +55,7 @@ RECURRENCES = product(
     token_to_cell=[True, False],
 )
 NORMED = product(
-    cell=["gru", "lstm"], attend=ATTEND, input_feeding=[False, True], layer_norm=[True]
+    cell=["gru", "lstm", "tanh"], attend=ATTEND, input_feeding=[False, True], layer_norm=[True]
 )
 READOUTS = product(
     input_feeding=[False, True],
@@ -142,7 +142,7 @@ def test_a_beam_gives_its_texts_the_probabilities_of_teacher_forcing(attend):
 
 
 @pytest.mark.parametrize("initial", [*SUMMARIES, "zero"])
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", ["gru", "lstm", "tanh"])
 def test_the_first_state_depends_on_the_source_unless_it_is_zero(cell, initial):
     decoder = make(initial=initial, cell=cell, layers=2)
     one, other = (decoder.start(decoder.prepare(given(seed))) for seed in (1, 2))
@@ -296,7 +296,7 @@ def test_the_fused_loop_serves_what_it_computes_and_nothing_else(monkeypatch):
     unroll = decoder_module.unroll
     monkeypatch.setattr(decoder_module, "unroll", lambda *given: calls.append(1) or unroll(*given))
     fused = [{}, {"initial": "zero"}, {"token_to_cell": False}, {"readout": "tanh"}, {"tied": True}]
-    fused += [{"attend": "between"}, {"cell": "lstm"}]
+    fused += [{"attend": "between"}, {"cell": "lstm"}, {"cell": "tanh"}]
     others = [{"layers": 2}, {"attend": "after"}, {"input_feeding": True}]
     others += [{"layer_norm": True}, {"attend": "between", "layer_norm": True}]
     for options in fused + others:
@@ -336,7 +336,7 @@ def test_autocast_keeps_the_state_in_full(attend):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cell": "rnn"}, "cell 'rnn' is not one of: gru, lstm"),
+        ({"cell": "rnn"}, "cell 'rnn' is not one of: gru, lstm, tanh"),
         ({"layers": 0}, "layers must be from 1 to 64, got 0"),
         ({"attend": "never"}, "attend 'never' is not one of: before, between, after"),
         ({"initial": "first"}, "initial 'first' is not one of: last_backward, mean, zero"),

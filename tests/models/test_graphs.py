@@ -45,7 +45,7 @@ def results(model, batches):
     return found
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", ["gru", "lstm", "tanh"])
 @pytest.mark.parametrize("attend", ["before", "between"])
 def test_a_recorded_loop_gives_what_the_loop_gives(attend, cell):
     model = decoder(attend, cell)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from asr.models.cells import State, gru, lstm
+from asr.models.cells import State, gru, lstm, tanh
 
 
 class CellSteps(NamedTuple):
@@ -102,7 +102,26 @@ def lstm_gradient(
     return d_state
 
 
+def tanh_step(new: Tensor, old: Tensor, state: Tensor, extra: Tensor, out: Tensor) -> None:
+    """Compute s′ = tanh(n + o), which is also the only gate; extra is not used."""
+    torch.tanh(new.add_(old), out=new)
+    out.copy_(new)
+
+
+def tanh_gradient(
+    d_out: Tensor, state: Tensor, gates: Tensor, extra: Tensor, d_new: Tensor, d_old: Tensor
+) -> Tensor:
+    """Compute ∂n = ∂o = ∂s′ ⊙ (1 − s′²); return 0."""
+    torch.mul(d_out, 1 - gates.square(), out=d_new)
+    d_old.copy_(d_new)
+    return torch.zeros_like(d_out)
+
+
 # function of `asr.models.cells` → its steps here
 CELL_STEPS: Mapping[Callable[[Tensor, Tensor, State], State], CellSteps] = MappingProxyType(
-    {gru: CellSteps(gru_step, gru_gradient), lstm: CellSteps(lstm_step, lstm_gradient)}
+    {
+        gru: CellSteps(gru_step, gru_gradient),
+        lstm: CellSteps(lstm_step, lstm_gradient),
+        tanh: CellSteps(tanh_step, tanh_gradient),
+    }
 )
