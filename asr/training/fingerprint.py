@@ -29,7 +29,13 @@ MAY_CHANGE: Final = frozenset(
 )
 
 # Keys that runs of earlier versions do not have, and the default, at which they are left out.
-ADDED: Final[Mapping[str, str]] = MappingProxyType({"training.frozen": repr(())})
+ADDED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "training.frozen": repr(()),
+        "teacher.outputs": repr(0.0),
+        "teacher.alignments": repr(0.0),
+    }
+)
 
 
 class Fingerprint(NamedTuple):
