@@ -29,7 +29,9 @@ MAY_CHANGE: Final = frozenset(
 )
 
 # Keys that runs of earlier versions do not have, and the default, at which they are left out.
-ADDED: Final[Mapping[str, str]] = MappingProxyType({"training.frozen": repr(())})
+ADDED: Final[Mapping[str, str]] = MappingProxyType(
+    {"training.frozen": repr(()), "model.attention.triton": repr(False)}
+)
 
 
 class Fingerprint(NamedTuple):
