@@ -17,6 +17,7 @@ EXTRAS = {  # a package that transcribing a file does without → the extra that
     "sounddevice": "microphone",
     "onnxruntime": "onnx",
     "onnx": "export",
+    "triton": "triton",
 }
 
 

@@ -100,10 +100,26 @@ def test_imports_only_what_its_room_may(module: str) -> None:
             assert any(lies_in(imported, each) for each in ALLOWED[room]), f"{module} ← {imported}"
 
 
+KERNEL = "asr.attention.triton_kernel"  # imported only where it runs, on a GPU
+
+
 @pytest.mark.parametrize("module", [name for name in MODULES if lies_in(name, "asr.attention")])
 def test_attention_imports_torch_alone(module: str) -> None:
     roots = {imported.split(".")[0] for imported in imports(module)}
-    assert roots - set(sys.stdlib_module_names) <= {"torch", "asr"}
+    allowed = {"torch", "triton", "asr"} if module == KERNEL else {"torch", "asr"}
+    assert roots - set(sys.stdlib_module_names) <= allowed
+
+
+def test_triton_is_imported_in_one_place_and_not_at_import() -> None:
+    holders = [name for name in MODULES if any(lies_in(one, "triton") for one in imports(name))]
+    assert holders == [KERNEL]
+    importers = [name for name in MODULES if any(lies_in(one, KERNEL) for one in imports(name))]
+    assert importers == ["asr.attention.additive"]
+    script = "import sys, asr.attention.additive, asr.models.speech; print('triton' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 NUMPY_ONLY = [

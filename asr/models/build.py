@@ -61,6 +61,7 @@ def _build_attention(
             options={
                 "location_features": settings.location_features,
                 "location_width": settings.location_width,
+                "triton": settings.triton,
                 "local_reach": settings.local_reach,
                 "summary": settings.summary,
                 "normalizer": build_normalizer(

@@ -184,7 +184,11 @@ class Decoder(nn.Module):
         """
         embedded = self._embed(previous)  # (B, U, M)
         gates = self._gate_tokens(embedded)
-        if self._is_plain and can_unroll(self.attention):
+        if (
+            self._is_plain
+            and can_unroll(self.attention)
+            and not self.attention.uses_kernel(previous.device)
+        ):
             hidden, context, weights = self._unroll(self.attention, gates, memory)
             return self._output(self.readout.read(hidden, embedded, context), weights)
         states = [self.start(memory)]

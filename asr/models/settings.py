@@ -141,6 +141,12 @@ class AttentionSettings(Settings):
     location_width: int = setting(
         15, "Width of that convolution in annotations; odd.", least=1, most=1023
     )
+    triton: bool = setting(
+        False,
+        "Compute additive attention with a softmax by a Triton kernel on CUDA devices, which then "
+        "replaces the fused decoder loop and its CUDA graphs. Never timed on a GPU. Other devices "
+        "compute the same without it.",
+    )
     local_reach: int = setting(
         10,
         "D of local attention: annotations on each side of the predicted position.",
@@ -226,6 +232,8 @@ class AttentionSettings(Settings):
             yield Unread("key_value_heads", "with one head (heads = 1)")
         if not self.location_features:
             yield Unread("location_width", "without location features (location_features = 0)")
+        if self.normalizer != "softmax":
+            yield Unread("triton", f'with normalizer = "{self.normalizer}"')
         if not self.has_window:
             for name in ("window_soft", "window_centre"):
                 yield Unread(name, "without a window (window_back = window_ahead = 0)")

@@ -126,10 +126,14 @@ def test_mistakes_are_one_line(tones: Path, model: Path, tmp_path: Path, capsys)
         optimizer.freeze(torch.nn.Sequential(torch.nn.Linear(2, 2)), ["0"])
 
 
-def test_earlier_runs_resume_without_the_key(tones: Path, model: Path, tmp_path: Path) -> None:
+def test_earlier_runs_resume_without_the_keys(tones: Path, model: Path, tmp_path: Path) -> None:
     file = write_config(str(model), tones / "train.jsonl", tones / "dev.jsonl", tmp_path)
     plain = load_config(file, ["training.frozen=[]"])
     assert plain.training.frozen == TrainingSettings().frozen
     without = fingerprint(plain, tmp_path, tmp_path).config
     assert not {"training.frozen", "teacher.outputs", "teacher.alignments"} & without.keys()
     assert "training.frozen" in fingerprint(load_config(file), tmp_path, tmp_path).config
+    key = "model.attention.triton"
+    assert key not in fingerprint(plain, tmp_path, tmp_path).config
+    changed = load_config(file, [f"{key}=true"])
+    assert key in fingerprint(changed, tmp_path, tmp_path).config
