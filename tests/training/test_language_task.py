@@ -107,7 +107,9 @@ def test_a_run_learns_and_its_model_can_be_read(folder):
     assert read.model["cutoffs"] == [5]
     more = [f"training.start_from={made}", "training.steps=50", "training.rate=1e-3"]
     again = run(folder / "config.toml", folder / "next", folder, more)
-    first = json.loads((folder / "next" / "metrics.jsonl").read_text().splitlines()[0])
+    lines = (folder / "next" / "metrics.jsonl").read_text().splitlines()
+    before, first = map(json.loads, lines[:2])
+    assert before["step"] == 0 and before["perplexity"] == pytest.approx(found[-1])
     assert first["loss"] < 1.5 and again.is_dir()
 
 
