@@ -158,6 +158,8 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
         log_line(f"average of {len(states)} models: {average:.2f}; best single model: {best:.2f}")
         if average < best:
             return task.save(folder / "model")
+    if not progress.best[0][1]:
+        log_line("no step was better than step 0: the model keeps the weights that it began with")
     task.model.load_state_dict(states[0])
     task.save(folder / "model")
 

@@ -208,7 +208,9 @@ def test_tones_are_learnt(tones, tmp_path):
     assert len(list((tmp_path / "alignments").glob("*.png"))) == 2
 
 
-def test_a_model_that_training_makes_no_better_stays_as_it_was(tones, tmp_path, monkeypatch):
+def test_a_model_that_training_makes_no_better_stays_as_it_was(
+    tones, tmp_path, monkeypatch, capsys
+):
     model = run(CONFIG, tmp_path / "first", tones, [*TINY, "training.steps=4"])
     validate = SpeechTask.validate
 
@@ -218,6 +220,7 @@ def test_a_model_that_training_makes_no_better_stays_as_it_was(tones, tmp_path, 
     monkeypatch.setattr(SpeechTask, "validate", worsening)
     plan = [*TINY, "training.steps=4", "training.rate=0.1", f"training.start_from={model}"]
     second = run(CONFIG, tmp_path / "second", tones, [*plan, "training.keep=2"])
+    assert "no step was better than step 0" in capsys.readouterr().err
     before, after = (load_file(each / "model.safetensors") for each in (model, second))
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert [each["step"] for each in records(tmp_path / "second", "dev")] == [0, 4]
