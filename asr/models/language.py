@@ -8,7 +8,7 @@ approximation for GPUs".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -58,6 +58,29 @@ class RecurrentLanguageModel(nn.Module):
             nn.Sequential(nn.Linear(vector_size, size, bias=False), nn.Linear(size, after - before))
             for size, (before, after) in zip(sizes, pairwise(self._bounds), strict=True)
         )
+
+    @torch.no_grad()
+    def take(self, weights: Mapping[str, Tensor]) -> None:
+        """Take the weights of a model of the same sizes with these words or the first of them.
+
+        The weights of further words, all in the last cluster, stay as they are.
+
+        Raises:
+            ValueError: the weights do not fit.
+        """
+        own = self.state_dict()
+        if own.keys() != weights.keys():
+            raise ValueError("other layers or clusters")
+        last = f"rarer.{len(self.rarer) - 1}.1." if self.rarer else "first."
+        for name, value in weights.items():
+            rows, wanted = len(value), own[name].shape
+            of_words = name == "embedding.weight" or name.startswith(last)
+            if value.shape[1:] != wanted[1:] or not (
+                rows == wanted[0] or (of_words and rows < wanted[0])
+            ):
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, wanted {tuple(wanted)}")
+        for name, value in weights.items():
+            own[name][: len(value)] = value
 
     def start(self, texts: int) -> LanguageState:
         """Return the state before the first word."""

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from asr.errors import UserError
 from asr.models.folder import read_folder
-from asr.text.vocabulary import BLANK, EOS, SPECIALS, UNK
+from asr.text.vocabulary import BLANK, EOS, SPECIALS, UNK, Vocabulary
 from asr.training.config import LanguageConfig, config_from_table, load_config
 from asr.training.run import run
 from asr.training.tasks.language import LanguageTask
@@ -125,6 +125,34 @@ def test_a_model_that_is_trained_on_keeps_its_vocabulary(folder):
     task.begin()
     weights = load_file(made / "model.safetensors")
     assert torch.equal(task.model.state_dict()["embedding.weight"], weights["embedding.weight"])
+
+
+def test_a_larger_vocabulary_adds_words_to_the_model_that_is_trained_on(folder):
+    made = run(folder / "config.toml", folder / "run", folder, ["training.steps=20"])
+    (folder / "text.txt").write_text("\n".join(LINES) + "\nzebra zebra zebra\nmouse" * 50)
+    config = load_config(folder / "config.toml", [f"training.start_from={made}", "data.words=7"])
+    task = LanguageTask(config, folder, folder)
+    known = Vocabulary.from_json(read_folder(made, "language").vocabularies["words"]).inventory
+    new = set(task.vocabulary.inventory[len(known) :])
+    assert task.vocabulary.inventory[: len(known)] == known and len(new) == 2
+    assert new < {"one", "two", "three", "four", "five", "six", "zebra", "mouse"}
+    before = {name: value.clone() for name, value in task.model.state_dict().items()}
+    task.begin()
+    weights = load_file(made / "model.safetensors")
+    for name, value in task.model.state_dict().items():
+        rows = len(weights[name])
+        torch.testing.assert_close(value[:rows], weights[name])
+        assert len(value) == rows or torch.equal(value[rows:], before[name][rows:])
+    assert len(task.model.embedding.weight) == len(weights["embedding.weight"]) + 2
+    assert math.isfinite(task.validate(0, folder).figure)
+
+
+def test_a_start_of_another_size_is_refused(folder):
+    made = run(folder / "config.toml", folder / "run", folder, ["training.steps=1"])
+    for change in ("model.state_size=8", "model.cutoffs=[3, 5]"):
+        config = load_config(folder / "config.toml", [f"training.start_from={made}", change])
+        with pytest.raises(UserError, match="does not fit the config"):
+            LanguageTask(config, folder, folder).begin()
 
 
 def test_too_little_text_is_refused(folder):

@@ -24,7 +24,11 @@ class LanguageDataSettings(Settings):
         "", "File of dev utterance ids to use, relative to the config. Empty: all."
     )
     words: int = setting(
-        20_000, "Size of the vocabulary: the most frequent words.", least=1, most=10_000_000
+        20_000,
+        "Size of the vocabulary: the words of the model to start from, if any, and then the most "
+        "frequent ones.",
+        least=1,
+        most=10_000_000,
     )
     window: int = setting(32, "Words in a training sequence.", least=1, most=100_000)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from asr.corpora.collate import pad_tokens
 from asr.corpora.manifest import read_manifest, select
 from asr.corpora.text import read_texts
 from asr.errors import UserError
-from asr.models.folder import load_weights, read_folder, save_folder
+from asr.model_folder import WEIGHTS
+from asr.models.folder import read_folder, read_weights, save_folder
 from asr.models.language import build_language_model
 from asr.runtime.device import choose_device, products
 from asr.tables import to_table
@@ -49,7 +50,8 @@ class LanguageTask:
     def __init__(self, config: LanguageConfig, data: Path, config_folder: Path) -> None:
         """Read the texts and make the model; config_folder: the folder of the list of dev ids.
 
-        The vocabulary is that of the model to start from, or else of the texts.
+        The vocabulary is that of the model to start from, if any, and the most frequent other words
+        of the texts up to `data.words`.
 
         Raises:
             UserError: a file or the model to start from cannot be used, or the texts are too short.
@@ -83,7 +85,11 @@ class LanguageTask:
         start = self.config.training.start_from
         if not start:
             return
-        load_weights(self.model, read_folder(Path(start), "language").path)
+        folder = read_folder(Path(start), "language")
+        try:
+            self.model.take(read_weights(folder.path / WEIGHTS))
+        except ValueError as error:
+            raise UserError(f"{folder.path}: does not fit the config: {error}") from error
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch: indices of windows, in random order.
@@ -155,9 +161,9 @@ def _windows(targets: Tensor) -> Windows:
 def _read(
     settings: LanguageDataSettings, data: Path, known: Vocabulary | None
 ) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """Return a known vocabulary, or the most frequent words first, and the text as ids."""
+    """Return a known vocabulary, extended by the most frequent words, and the text as ids."""
     lines = [line for name in settings.train for line in read_texts(data / name)]
-    vocabulary = known or _frequent(lines, settings)
+    vocabulary = _extended(known, lines, settings)
     ids = chain.from_iterable(map(vocabulary.encode, lines))
     return vocabulary, np.fromiter(ids, np.int32)
 
@@ -166,11 +172,16 @@ def _vocabulary_of(model: Path) -> Vocabulary:
     return Vocabulary.from_json(read_folder(model, "language").vocabularies["words"])
 
 
-def _frequent(lines: Sequence[str], settings: LanguageDataSettings) -> Vocabulary:
+def _extended(
+    known: Vocabulary | None, lines: Sequence[str], settings: LanguageDataSettings
+) -> Vocabulary:
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line.split())
     if not counts:
         raise UserError(f"{', '.join(settings.train)}: no text to train on")
-    frequent = [word for word, _ in counts.most_common(settings.words)]
-    return Vocabulary((*SPECIALS, *frequent), spaced=True)
+    inventory = known.inventory if known else SPECIALS
+    have = set(inventory)
+    new = (word for word, _ in counts.most_common() if word not in have)
+    free = max(0, settings.words + len(SPECIALS) - len(inventory))
+    return Vocabulary((*inventory, *islice(new, free)), spaced=True)
