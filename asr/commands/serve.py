@@ -36,7 +36,7 @@ def run(
 
     listening = listen(host, port)  # before the model is loaded, which takes longer
     recognizer = decoding.applied(Recognizer.load(model, device, runtime))
-    recognizer = recognizer.configured(batch_seconds=batch_seconds)
+    recognizer = recognizer.configured(batch_seconds=batch_seconds).caching(limits.cache_seconds)
     name = SHIPPED.name if model is None else Path(model).resolve().name
     key = api_key or os.environ.get(KEY_VARIABLE) or None
     serve(Service(name, recognizer, limits, key), listening)

@@ -23,6 +23,7 @@ LIMITS = {
     "max_requests": "N",
     "max_live": "N",
     "stop_seconds": "S",
+    "cache_seconds": "S",
 }
 
 

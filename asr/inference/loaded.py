@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
+from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
 from asr.inference.confidence import Calibration
 from asr.inference.options import DecodingOptions
@@ -16,6 +17,7 @@ from asr.lm.lookahead import WordModel
 from asr.model_folder import read_folder
 from asr.models.settings import SpeechSettings
 from asr.runtime.boundary import BoundaryRefiner
+from asr.runtime.caching import CachingEngine
 from asr.runtime.engine import Engine
 from asr.runtime.load import load_engine
 from asr.runtime.punctuator import Punctuator
@@ -169,3 +171,16 @@ class LoadedModel:
         except ValueError as error:
             raise UserError(f"window of {back:g} s back and {ahead:g} s ahead: {error}") from error
         return replace(self, engine=engine, settings=replace(self.settings, attention=settings))
+
+    def caching(self, seconds: float) -> LoadedModel:
+        """Return a model that keeps the encoder's output of the last `seconds` of audio.
+
+        Raises:
+            UserError: a number below 0.
+        """
+        if not 0 <= seconds < inf:
+            raise UserError(f"a cache of {seconds:g} s, wanted a number of seconds of at least 0")
+        engine = self.engine.engine if isinstance(self.engine, CachingEngine) else self.engine
+        return replace(
+            self, engine=CachingEngine(engine, seconds, SAMPLE_RATE) if seconds else engine
+        )

@@ -133,6 +133,17 @@ class Recognizer:
         """Return a recogniser that writes numbers of 10 and above in digits."""
         return replace(self, digits=True)
 
+    def caching(self, seconds: float) -> Recognizer:
+        """Return a recogniser that keeps the encoder's output of the last `seconds` of audio.
+
+        The same recording is then searched, aligned or compared with a page without encoding it
+        again. It is found by its content; results are the same. 0: nothing is kept.
+
+        Raises:
+            UserError: a number below 0.
+        """
+        return replace(self, loaded=self.loaded.caching(seconds))
+
     @overload
     def transcribe(
         self,

@@ -38,3 +38,10 @@ class ServiceLimits(Settings):
         least=0,
         most=86_400,
     )
+    cache_seconds: float = setting(
+        0.0,
+        "Seconds of audio whose encoder output is kept in memory for repeated audio; "
+        "`english` takes 70 kB a second.",
+        least=0,
+        most=86_400,
+    )
