@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
+from masks import KINDS, make_mask
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -59,7 +60,7 @@ CASES = st.builds(
     features=st.sampled_from([0, 1, 3, 17]),
     window=st.sampled_from(WINDOWS),
     temperature=st.sampled_from([1.0, 0.5]),
-    mask=st.sampled_from(["all", "padded", "gaps", "nothing"]),
+    mask=st.sampled_from(KINDS),
     place=st.sampled_from([0.0, 0.4, 1.0]),
     loss=st.sampled_from(["context", "weights", "both"]),
     seed=st.integers(0, 100),
@@ -81,18 +82,6 @@ def by_kernel(yes: bool) -> mock._patch:
 
 def random(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(*shape, dtype=dtype).requires_grad_()
-
-
-def make_mask(case: Case) -> Tensor:
-    mask = torch.ones(case.batch, case.length, dtype=torch.bool)
-    if case.mask == "padded":
-        mask[-1, case.length // 2 + 1 :] = False
-    if case.mask == "gaps":
-        mask = torch.rand(case.batch, case.length) < 0.3
-        mask[0, : case.length - 1] = False
-    if case.mask == "nothing":
-        mask[-1] = False
-    return mask
 
 
 def make_past(case: Case, dtype: torch.dtype) -> Alignment:
@@ -123,7 +112,7 @@ def results(case: Case, dtype: torch.dtype, use: bool) -> list[Tensor]:
     ).to(dtype)  # fmt: skip
     query = random(case.batch, case.queries, 4, dtype=dtype)
     values = random(case.batch, case.length, case.annotation, dtype=dtype)
-    past, mask = make_past(case, dtype), make_mask(case)
+    past, mask = make_past(case, dtype), make_mask(case.mask, case.batch, case.length)
     with by_kernel(use):
         memory = attention.prepare(Annotations(values, mask))
         context, alignment = attention(query, memory, past)
@@ -262,7 +251,7 @@ def test_inputs_in_bfloat16_with_sums_in_float32() -> None:
 def test_under_autocast_as_the_plain_path() -> None:
     torch.manual_seed(1)
     attention = AdditiveAttention(4, 6, 7, 2, 3, triton=True)
-    annotations = Annotations(torch.randn(2, 20, 6), make_mask(Case(length=20)))
+    annotations = Annotations(torch.randn(2, 20, 6), make_mask("padded", 2, 20))
     query = torch.randn(2, 2, 4)
     found = []
     for use in (True, False):
@@ -289,7 +278,7 @@ def test_a_decoder_with_the_kernel_equals_the_fused_loop(attend: str) -> None:
             by_kernel(use),
             mock.patch.object(decoder_module, "unroll", wraps=decoder_module.unroll) as fused,
         ):
-            memory = decoder.prepare(Annotations(values, make_mask(Case(length=18))))
+            memory = decoder.prepare(Annotations(values, make_mask("padded", 2, 18)))
             output = decoder(tokens, memory)
         assert fused.called is not use
         loss = output.logits.sin().sum() + output.weights.square().sum()
@@ -307,7 +296,7 @@ def test_several_heads() -> None:
     found = []
     for use in (True, False):
         with by_kernel(use):
-            memory = attention.prepare(Annotations(values, make_mask(Case(length=18))))
+            memory = attention.prepare(Annotations(values, make_mask("padded", 2, 18)))
             context, alignment = attention(query, memory, past)
         loss = context.sin().sum() + alignment.weights.square().sum()
         gradients = torch.autograd.grad(loss, [values, query, *attention.parameters()])

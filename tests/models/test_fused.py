@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from masks import KINDS, make_mask
 from torch import Tensor
 
 from asr.attention import AdditiveAttention, Annotations, Window
@@ -57,7 +58,7 @@ CASES = st.builds(
     features=st.integers(0, 4),
     width=st.sampled_from([1, 3, 7]),
     window=st.sampled_from(WINDOWS),
-    mask=st.sampled_from(["all", "padded", "gaps", "nothing"]),
+    mask=st.sampled_from(KINDS),
     seed=st.integers(0, 100),
 )
 GATHERED = Case(features=2, window=Window(2, 3))
@@ -74,18 +75,6 @@ def build(case: Case, dtype: torch.dtype = torch.float64) -> Decoder:
     return Decoder(attention, VOCABULARY, ANNOTATION, options).to(dtype)
 
 
-def make_mask(case: Case) -> Tensor:
-    mask = torch.ones(case.batch, case.length, dtype=torch.bool)
-    if case.mask == "padded":
-        mask[-1, case.length // 2 + 1 :] = False
-    if case.mask == "gaps":
-        mask = torch.rand(case.batch, case.length) < 0.3
-        mask[0, : case.length - 1] = False
-    if case.mask == "nothing":
-        mask[-1] = False
-    return mask
-
-
 class Inputs(NamedTuple):
     values: Tensor
     mask: Tensor
@@ -98,7 +87,7 @@ def make_inputs(case: Case, dtype: torch.dtype = torch.float64) -> Inputs:
     tokens = torch.randint(VOCABULARY, (case.batch, case.steps))
     logits = torch.randn(case.batch, case.steps, VOCABULARY, dtype=dtype)
     weights = torch.randn(case.batch, case.steps, case.length, dtype=dtype)
-    return Inputs(values, make_mask(case), tokens, (logits, weights))
+    return Inputs(values, make_mask(case.mask, case.batch, case.length), tokens, (logits, weights))
 
 
 def results(decoder: Decoder, inputs: Inputs, fused: bool) -> list[Tensor]:
