@@ -92,6 +92,16 @@ def test_a_changed_file_is_refused_until_its_checksum_is_renewed(model, capsys):
     assert LoadedModel.load(model).decoding.beam == 3
 
 
+def test_check_knows_a_model_beside_metrics_and_no_run_for_a_model(model, capsys):
+    (model / "metrics.jsonl").write_text("{}\n")
+    assert main(["check", str(model)]) == 0
+    assert "\nmodel.safetensors" in capsys.readouterr().out
+    (model / "model.safetensors").unlink()  # what is left looks like the folder of a run
+    assert main(["check", str(model)]) == 0
+    shown = capsys.readouterr().out
+    assert "\nwords/model.safetensors" in shown and "\nconfig.json" not in shown
+
+
 def test_check_names_a_missing_file_and_what_is_no_model(model, tmp_path, capsys):
     (model / "boundaries.safetensors").unlink()
     assert main(["check", str(model)]) == 2

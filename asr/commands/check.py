@@ -62,7 +62,11 @@ def _models(path: Path) -> list[Path]:
     """Return the model folders at a path and below it."""
     places = sorted({each.parent for each in path.rglob(CONFIG)})
     # The config of a run is no model's.
-    return [each for each in places if not (each / "metrics.jsonl").exists()]
+    return [
+        each
+        for each in places
+        if (each / WEIGHTS).exists() or not (each / "metrics.jsonl").exists()
+    ]
 
 
 def _of_model(model: Path) -> Iterator[Finding]:

@@ -137,7 +137,7 @@ class _Trainer:
         self.idle_epochs = 0
         self.stopped = False
         self.estimated = False
-        self.since = _Meter(run.progress.amount)
+        self.since = _Meter(run.progress)
 
     @property
     def finished(self) -> bool:
@@ -220,8 +220,8 @@ class _Trainer:
             name: float(value) / steps for name, value in self.sums.items()
         }
         self.sums.clear()
-        seconds, amount = self.since.lap(self.progress.amount)
-        self._estimate(seconds / steps)
+        seconds, amount, measured = self.since.lap(self.progress)
+        self._estimate(seconds / measured)
         self.progress.seconds += seconds
         values["rate"] = self.optimizer.param_groups[0]["lr"]
         values[f"{self.task.unit}_per_second"] = amount / seconds
@@ -249,7 +249,7 @@ class _Trainer:
             self._keep_if_good(figure)
         if distributed.rank() == 0:
             save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)
-        self.since = _Meter(self.progress.amount)
+        self.since = _Meter(self.progress)
 
     def _judge(self) -> float:
         """Validate, log the metrics and return the figure."""
@@ -319,18 +319,16 @@ def _duration(seconds: float) -> str:
 
 
 class _Meter:
-    """Measures time and amount between laps."""
+    """Measures time, amount and steps between laps."""
 
-    def __init__(self, amount: float) -> None:
-        self._time = time.perf_counter()
-        self._amount = amount
+    def __init__(self, progress: Progress) -> None:
+        self._last = (time.perf_counter(), progress.amount, progress.step)
 
-    def lap(self, amount: float) -> tuple[float, float]:
-        """Return seconds and amount since the last lap, and start the next."""
-        now = time.perf_counter()
-        passed, done = now - self._time, amount - self._amount
-        self._time, self._amount = now, amount
-        return max(passed, math.ulp(1.0)), done
+    def lap(self, progress: Progress) -> tuple[float, float, int]:
+        """Return seconds, amount and steps since the last lap, and start the next."""
+        last, self._last = self._last, (time.perf_counter(), progress.amount, progress.step)
+        seconds, amount, steps = (now - then for now, then in zip(self._last, last, strict=True))
+        return max(seconds, math.ulp(1.0)), amount, int(steps)
 
 
 def model_folder(folder: Path, step: int) -> Path:

@@ -298,3 +298,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(begun, tones):
     with pytest.raises(UserError, match="Permission denied"):
         run(CONFIG, begun, tones, LONGER)
     (begun / "checkpoints").chmod(0o700)
+
+
+def test_the_time_of_a_step_is_that_of_the_steps_since_the_run_was_resumed(monkeypatch):
+    clock = iter((100.0, 127.0, 147.0))
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: next(clock))
+    progress = loop.Progress(step=251, amount=1000.0)
+    meter = loop._Meter(progress)
+    progress.step, progress.amount = 260, 1900.0
+    assert meter.lap(progress) == (27.0, 900.0, 9)
+    progress.step = 280
+    assert meter.lap(progress) == (20.0, 0.0, 20)
