@@ -262,8 +262,7 @@ def jumps(count: int) -> tuple:
     is_end = torch.arange(count) % 2 == 1
     loud = (torch.arange(wide) >= (wide // 2 + true)[:, None]) ^ is_end[:, None]
     sound = loud[..., None] * 3.0 + torch.randn(count, wide, 4)
-    letters = torch.randint(0, 9, (count, 4))
-    return BOUNDARIES["Examples"](sound.half(), letters, is_end, true, torch.ones(count))
+    return BOUNDARIES["Examples"](sound.half(), torch.randint(0, 9, (count, 4)), is_end, true)
 
 
 def test_boundaries_are_learnt_where_a_sound_begins_and_ends():
@@ -275,22 +274,6 @@ def test_boundaries_are_learnt_where_a_sound_begins_and_ends():
     BOUNDARIES["fit"](model, jumps(3000), epochs=12)
     _, taught = BOUNDARIES["errors"](model, others)
     assert taught < 8 < 30 < before < untaught
-
-
-def test_the_boundaries_of_a_speaker_weigh_as_the_root_of_their_number():
-    found = BOUNDARIES["by_speaker"]([jumps(6), None, jumps(4), jumps(3)], ["a", "a", "b", "a"])
-    assert found[1] is None
-    for at, weight in ((0, 1 / 3), (2, 1 / 2), (3, 1 / 3)):
-        torch.testing.assert_close(found[at].weight, torch.full_like(found[at].weight, weight))
-
-
-def test_boundaries_are_learnt_by_their_weight():
-    torch.manual_seed(0)
-    good, bad = jumps(1500), jumps(2500)
-    bad = bad._replace(true=bad.true + 6, weight=torch.full((2500,), 1e-6))
-    model = BoundaryModel(mels=4, symbols=9)
-    BOUNDARIES["fit"](model, BOUNDARIES["gather"]([good, bad]), epochs=12)
-    assert BOUNDARIES["errors"](model, jumps(200))[1] < 10
 
 
 def test_boundaries_are_looked_for_around_the_times_of_the_recogniser(tmp_path):

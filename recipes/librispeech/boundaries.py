@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -50,17 +49,12 @@ WEIGHT_DECAY = 0.05
 
 
 class Examples(NamedTuple):
-    """N boundaries.
-
-    sound: (N, FRAMES + 2 · JITTER, mels) float16. true: (N,) offsets in frames. weight: (N,) of
-    each in the loss.
-    """
+    """N boundaries. sound: (N, FRAMES + 2 · JITTER, mels) float16. true: (N,) offsets in frames."""
 
     sound: Tensor
     letters: Tensor
     is_end: Tensor
     true: Tensor
-    weight: Tensor
 
 
 def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed]) -> Examples | None:
@@ -88,7 +82,7 @@ def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed])
     sound = torch.cat([early, late[:, FRAMES - 2 * JITTER :]], dim=1)
     offsets = torch.tensor(true) - places
     characters, is_end = map(torch.from_numpy, (boundaries.characters, boundaries.is_end))
-    return Examples(sound, characters[taken], is_end[taken], offsets, torch.ones(len(taken)))
+    return Examples(sound, characters[taken], is_end[taken], offsets)
 
 
 def gather(found: Iterable[Examples | None]) -> Examples:
@@ -96,24 +90,10 @@ def gather(found: Iterable[Examples | None]) -> Examples:
     return Examples(*map(torch.cat, zip(*(each for each in found if each), strict=True)))
 
 
-def by_speaker(
-    found: Sequence[Examples | None], speakers: Sequence[str | None]
-) -> list[Examples | None]:
-    """Weigh the boundaries of a speaker with N of them by 1 / √N, so that few do not prevail."""
-    counts = Counter[str | None]()
-    for each, speaker in zip(found, speakers, strict=True):
-        counts[speaker] += len(each.true) if each else 0
-    return [
-        each and each._replace(weight=each.weight / counts[speaker] ** 0.5)
-        for each, speaker in zip(found, speakers, strict=True)
-    ]
-
-
 def fit(model: BoundaryModel, examples: Examples, epochs: int) -> None:
     """Train on randomly shifted rough times; the learning rate decays to 0."""
     reached = examples.true.abs() <= REACH  # larger offsets are alignment errors
     examples = Examples(*(each[reached] for each in examples))
-    weight = examples.weight / examples.weight.mean()
     bins = torch.arange(-REACH, REACH + 1)
     optimiser = torch.optim.AdamW(model.parameters(), RATE, weight_decay=WEIGHT_DECAY)
     batches = max(1, len(examples.true) // BATCH)
@@ -130,8 +110,7 @@ def fit(model: BoundaryModel, examples: Examples, epochs: int) -> None:
             )
             away = bins - (examples.true - moved)[rows, None]
             target = torch.softmax(-((away / BLUR) ** 2) / 2, dim=1)
-            losses = functional.cross_entropy(logits, target, reduction="none")
-            loss = (losses * weight[rows]).mean()
+            loss = functional.cross_entropy(logits, target)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -178,7 +157,6 @@ def main() -> None:
     found = [
         examples_of(loaded, each.audio, each.text, times) for each, times in tqdm(jobs, unit="utt")
     ]
-    found = by_speaker(found, [each.speaker for each, _ in jobs])
     out = gather(found[::KEPT_OUT])
     learnt = gather(each for at, each in enumerate(found) if at % KEPT_OUT)
     model = BoundaryModel(loaded.settings.features.mels, len(loaded.vocabulary))
