@@ -35,7 +35,7 @@ from asr.search.trees import change, spread
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
 SPELLING_ORDER = 5  # of the character n-grams of unknown words
-RECURRENT_SHARE = 0.6  # weight of the recurrent model in the mixture
+RECURRENT_SHARE = 0.7  # weight of the recurrent model in the mixture
 _LEAST = 1e-30  # lower bound of a probability
 
 
