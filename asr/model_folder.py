@@ -6,6 +6,7 @@ Nothing in a folder can be executed. `asr.models.folder` writes one, and fills m
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,8 +129,10 @@ def _text(file: Path) -> str:
     return read_verified(file).decode("utf-8")
 
 
-def read_arrays(file: Path) -> dict[str, Array]:
+def read_arrays(file: Path, packed: Collection[str] = ()) -> dict[str, Array]:
     """Read weights by their names, those of 8 bits unpacked to float32.
+
+    packed: names that stay in 8 bits, each with its factors (rows,) under the name + `SCALE`.
 
     Raises:
         UserError: the file is missing or damaged, or holds numbers that are not finite.
@@ -139,7 +142,7 @@ def read_arrays(file: Path) -> dict[str, Array]:
         for name, value in arrays.items():
             if not is_finite(value):
                 raise UserError(f"{file}: damaged: {name} holds numbers that are not finite")
-        return _restored(arrays)
+        return _restored(arrays, packed)
     except FileNotFoundError as error:
         raise UserError(f"{file}: no weights there") from error
     except UserError:
@@ -155,10 +158,13 @@ def is_finite(value: Array) -> bool:
     return value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
-def _restored(state: dict[str, Array]) -> dict[str, Array]:
-    """Multiply matrices of 8 bits by their scales; what has no scale stays as it is."""
+def _restored(state: dict[str, Array], packed: Collection[str]) -> dict[str, Array]:
+    """Multiply matrices of 8 bits by their scales; what has no scale, or is packed, stays."""
     restored: dict[str, Array] = {}
     for name, value in state.items():
+        if name.removesuffix(SCALE) in packed:
+            restored[name] = value
+            continue
         if name.endswith(SCALE) and name.removesuffix(SCALE) in state:
             continue
         scale = state.get(name + SCALE)

@@ -13,18 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asr.errors import UserError
 from asr.lm.word_ngrams import Floats, Integers, WordNgrams
-from asr.model_folder import WEIGHTS, read_arrays, read_folder
+from asr.model_folder import SCALE, WEIGHTS, read_arrays, read_folder
 from asr.products import product
 from asr.text.vocabulary import EOS, UNK, Vocabulary
 
 Singles = NDArray[np.float32]
+
+EMBEDDING: Final = "embedding.weight"  # most of the memory, and a few rows of it are used at a time
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -52,7 +54,8 @@ class LSTMWords:
             KeyError: a weight is missing.
             ValueError: the sizes of two weights do not fit.
         """
-        self._embedding = np.asarray(weights["embedding.weight"], np.float32)
+        self._embedding = np.asarray(weights[EMBEDDING])
+        self._scale = weights.get(EMBEDDING + SCALE)  # (V,) of an embedding in 8 bits
         inputs, recurrent = (_turned(weights, f"cell.weight_{part}_l0") for part in ("ih", "hh"))
         self._bias = _single(weights, "cell.bias_ih_l0") + _single(weights, "cell.bias_hh_l0")
         self._vector = _turned(weights, "vector.weight"), _single(weights, "vector.bias")
@@ -78,7 +81,7 @@ class LSTMWords:
         state, rarer = len(recurrent), self._rarer
         inner, first = self._vector[0].shape[-1], self._first[0].shape[-1]
         wanted = {
-            "embedding.weight": (self._embedding, (self.size, len(inputs))),
+            EMBEDDING: (self._embedding, (self.size, len(inputs))),
             "cell.weight_ih_l0": (inputs, (len(inputs), 4 * state)),
             "cell.weight_hh_l0": (recurrent, (state, 4 * state)),
             "cell.bias": (self._bias, (4 * state,)),
@@ -92,6 +95,8 @@ class LSTMWords:
             wanted[f"rarer.{at}.0.weight"] = (reduce, (inner, narrow))
             wanted[f"rarer.{at}.1.weight"] = (matrix, (narrow, len(bias)))
             wanted[f"rarer.{at}.1.bias"] = (bias, (matrix.shape[-1],))
+        if self._scale is not None:
+            wanted[EMBEDDING + SCALE] = (self._scale, (self.size,))
         for name, (value, shape) in wanted.items():
             if value.shape != shape:
                 raise ValueError(name)
@@ -114,7 +119,10 @@ class LSTMWords:
 
         Returns the probabilities (n, V) of the next words, and the new output and cell.
         """
-        gates = product(np.concatenate([self._embedding[words], output], axis=1), self._gates)
+        embedded = self._embedding[words].astype(np.float32)
+        if self._scale is not None:
+            embedded *= self._scale[words, None]
+        gates = product(np.concatenate([embedded, output], axis=1), self._gates)
         gates += self._bias
         input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=-1)
         cell = _sigmoid(forget_gate) * cell + _sigmoid(input_gate) * np.tanh(candidate)
@@ -159,7 +167,7 @@ class RecurrentWords:
         vocabulary = Vocabulary.from_json(read.vocabularies["words"])
         if vocabulary.kind != "words":
             raise UserError(f"{folder}: a vocabulary of {vocabulary.kind}, wanted words")
-        weights = read_arrays(folder / WEIGHTS)
+        weights = read_arrays(folder / WEIGHTS, packed=[EMBEDDING])
         try:
             model = LSTMWords(weights)
         except (KeyError, ValueError) as error:

@@ -10,7 +10,8 @@ from test_lookahead import SENTENCES, TEXTS, VOCABULARY, by_hand, log_probabilit
 from asr.errors import UserError
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.lm.lookahead import RECURRENT_SHARE, WordModel
-from asr.lm.recurrent import LSTMWords, RecurrentWords
+from asr.lm.recurrent import EMBEDDING, LSTMWords, RecurrentWords
+from asr.model_folder import SCALE, read_arrays
 from asr.models.folder import save_folder
 from asr.models.language import build_language_model
 from asr.models.settings import LanguageSettings
@@ -50,6 +51,28 @@ def test_steps_are_those_of_the_trained_model(cutoffs):
         np.testing.assert_allclose(np.log(probabilities), log_probs.detach(), atol=1e-5)
         np.testing.assert_allclose(output, state.output.detach(), atol=1e-6)
         np.testing.assert_allclose(cell, state.cell.detach(), atol=1e-6)
+
+
+def test_an_embedding_that_stays_in_8_bits_gives_the_same_probabilities(tmp_path):
+    network, *_ = make()
+    vocabularies = {"words": KNOWN.to_json()}
+    save_folder(
+        tmp_path, "language", to_table(SETTINGS), vocabularies, network.state_dict(), {}, bits=8
+    )
+    file = tmp_path / "model.safetensors"
+    unpacked, packed = read_arrays(file), read_arrays(file, packed=[EMBEDDING])
+    assert packed[EMBEDDING].dtype == np.int8 and unpacked[EMBEDDING].dtype == np.float32
+    assert packed.keys() == {*unpacked, EMBEDDING + SCALE}
+    zeros, words = np.zeros((3, 6), np.float32), np.array([1, 4, 11])
+    for wanted, found in zip(
+        LSTMWords(unpacked).step(words, zeros, zeros),
+        LSTMWords(packed).step(words, zeros, zeros),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, wanted)
+    packed[EMBEDDING + SCALE] = packed[EMBEDDING + SCALE][1:]
+    with pytest.raises(ValueError, match=r"embedding\.weight\.scale"):
+        LSTMWords(packed)
 
 
 def by_recurrence(network, ngrams, words):
