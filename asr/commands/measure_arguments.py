@@ -45,7 +45,7 @@ the cost of decoding; lines with the same source are references of one sentence.
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",
-        help="Target language of the package's translation models: fr, de or zh; en: from Chinese.",
+        help="Target language of the package's translation models: fr, de or zh.",
     )
     parser.add_argument("--ids", type=Path, metavar="FILE", help="Use only these ids, one a line.")
     parser.add_argument("--limit", type=count, metavar="N", help="Use only the first N.")
