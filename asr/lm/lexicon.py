@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.lm.characters import Texts
-from asr.text.vocabulary import Vocabulary
+from asr.text.vocabulary import BLANK, Vocabulary
 
 Integers = NDArray[np.int64]
 
@@ -20,9 +20,9 @@ class Lexicon:
 
     Nodes are prefixes: 0 is the empty prefix, −1 stands for one that no word has.
 
-    children: (nodes, V), the node of the prefix with one more character, or −1. first, after:
-    (nodes,), the words with this prefix are first … after − 1. whole: (nodes,) bool, whether the
-    prefix is itself a word, which is then `first`.
+    first, after: (nodes,), the words with this prefix are first … after − 1. whole: (nodes,) bool,
+    whether the prefix is itself a word, which is then `first`. Edges are kept as a sorted list,
+    because most prefixes have one or two, not one for each character.
     """
 
     def __init__(self, words: Sequence[str], vocabulary: Vocabulary) -> None:
@@ -45,10 +45,10 @@ class Lexicon:
         shared[1:] = (points[1:] == points[:-1]).cumprod(1).sum(1)
         first_new = 1 + np.concatenate([[0], np.cumsum(lengths - shared)])  # node of each word
         count = int(first_new[-1])
-        children = np.full((count + 1, len(vocabulary)), -1, np.int32)  # the last row: node −1
-        first, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+        first, after = np.zeros((2, count + 1), np.int64)  # the last row: node −1
         whole = np.zeros(count + 1, np.bool_)
         after[0] = len(words)
+        edges: list[tuple[Integers, Integers]] = []  # codes and nodes, for each depth
         parent = np.zeros(len(words), np.int64)
         for depth in range(int(lengths.max())):
             long = np.flatnonzero(lengths > depth)
@@ -56,15 +56,48 @@ class Lexicon:
             # A prefix shared with the word before has the node created for an earlier word.
             creator = np.maximum.accumulate(np.where(new, np.arange(len(long)), 0))
             nodes = first_new[long[creator]] + depth - shared[long[creator]]
-            children[parent[long], characters[long, depth]] = nodes
-            first[nodes[new]] = long[new]
+            created = long[new]
+            codes = parent[created] * len(vocabulary) + characters[created, depth]
+            edges.append((codes, nodes[new]))
+            first[nodes[new]] = created
             after[nodes] = long + 1  # of the last word with this prefix
             whole[nodes[lengths[long] == depth + 1]] = True
             parent[long] = nodes
-        self.children = children
+        ends = np.flatnonzero(whole)
+        edges.append((ends * len(vocabulary) + BLANK, ends))
+        codes, nodes = map(np.concatenate, zip(*edges, strict=True))
+        order = codes.argsort(kind="stable")
+        codes, nodes = codes[order], nodes[order]
+        last = np.append(codes[1:] != codes[:-1], True)  # characters that became UNK share an edge
+        begin = np.searchsorted(codes[last], np.arange(count + 2) * len(vocabulary))
         self.first = first
         self.after = after
         self.whole = whole
+        self._size = len(vocabulary)
+        self._codes = codes[last]  # node · V + character
+        self._nodes = nodes[last]
+        self._begin = begin[:-1]
+        self._counts = np.diff(begin)
+
+    def child(self, node: Integers, characters: Integers) -> Integers:
+        """Return the node (F,) of each prefix with one more character, or −1."""
+        code = node * self._size + characters
+        place = np.searchsorted(self._codes, code)
+        np.minimum(place, len(self._codes) - 1, out=place)
+        return np.where(self._codes[place] == code, self._nodes[place], -1)
+
+    def continuations(self, node: Integers) -> tuple[Integers, Integers, Integers]:
+        """Return how the prefixes of nodes (F,) go on: rows of `node`, characters, new nodes.
+
+        All (E,), by row and character. A prefix that is a word also has the blank, with its own
+        node.
+        """
+        counts = self._counts[node]
+        rows = np.repeat(np.arange(len(node)), counts)
+        edges = np.arange(len(rows)) + np.repeat(
+            self._begin[node] - counts.cumsum() + counts, counts
+        )
+        return rows, self._codes[edges] % self._size, self._nodes[edges]
 
 
 def spell(words: Sequence[str], vocabulary: Vocabulary) -> Texts:

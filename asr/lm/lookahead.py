@@ -98,6 +98,7 @@ class WordModel:
                 f"model has {vocabulary.kind}: leave the language model out"
             )
         (self._space,) = vocabulary.encode(" ")
+        self._size = len(vocabulary)
         self._ngrams = NgramRanges(ngrams)
         spelt = spell(ngrams.words, vocabulary)
         self._spelling = NgramModel.train(spelt, len(vocabulary), SPELLING_ORDER)
@@ -122,8 +123,10 @@ class WordModel:
             raise
         except ValueError as error:  # words that are not sorted
             raise UserError(f"{path}: damaged: {error}") from error
-        if (folder / CONFIG).is_file():  # read last, so that less is in memory at the peak
-            model._recurrent = RecurrentWords.load(folder, ngrams)
+        if (folder / CONFIG).is_file():  # read last and without the n-grams: a lower peak of memory
+            words, unigrams = ngrams.words, ngrams.unigrams
+            del ngrams
+            model._recurrent = RecurrentWords.load(folder, words, unigrams)
         return model
 
     def start(self, batch: int) -> WordState:
@@ -170,8 +173,7 @@ class WordModel:
         mass = state.known[(*at, tokens)] + spelt
         contexts = np.where(is_space[:, None], state.after_word[at], state.contexts[at])
         goes_on = np.where(is_space, 1 - state.ends[at], state.goes_on[at])
-        children = self._lexicon.children[node, tokens].astype(np.int64)
-        node_after = np.where(is_space, 0, children)
+        node_after = np.where(is_space, 0, self._lexicon.child(node, tokens))
         spelling = self._spelling.follow(spelling, tokens)
         ended = np.flatnonzero(is_space)
         if len(ended):
@@ -204,13 +206,10 @@ class WordModel:
 
     def _known(self, texts: _Texts) -> Floats:
         """Return `WordState.known` of F texts."""
-        nodes = self._lexicon.children[texts.node].astype(np.int64)  # (F, V)
-        nodes[:, BLANK] = np.where(self._lexicon.whole[texts.node], texts.node, -1)
-        rows, characters = np.nonzero(nodes >= 0)
-        nodes = nodes[rows, characters]
+        rows, characters, nodes = self._lexicon.continuations(texts.node)
         first, after = self._lexicon.first[nodes], self._lexicon.after[nodes]
         after = np.where(characters == BLANK, first + 1, after)
-        known = np.zeros((len(texts.node), self._lexicon.children.shape[1]))
+        known = np.zeros((len(texts.node), self._size))
         known[rows, characters] = self._words(
             texts.contexts, texts.recurrent, texts.goes_on, rows, first, after
         )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.errors import UserError
-from asr.lm.word_ngrams import Floats, Integers, WordNgrams
+from asr.lm.word_ngrams import Floats, Integers
 from asr.model_folder import SCALE, WEIGHTS, read_arrays, read_folder
 from asr.products import product
 from asr.text.vocabulary import EOS, UNK, Vocabulary
@@ -141,22 +141,24 @@ class LSTMWords:
 class RecurrentWords:
     """A recurrent model of the words of a `WordNgrams`, with the word numbers of the latter."""
 
-    def __init__(self, model: LSTMWords, vocabulary: Vocabulary, ngrams: WordNgrams) -> None:
-        """Match the words of the model, by its vocabulary, to those of the n-grams."""
+    def __init__(
+        self, model: LSTMWords, vocabulary: Vocabulary, words: Sequence[str], unigrams: Floats
+    ) -> None:
+        """Match the words of the model, by its vocabulary, to `words` and `unigrams` of n-grams."""
         self._model = model
-        ids = np.array([*vocabulary.encode(" ".join(ngrams.words)), EOS, EOS, UNK])
+        ids = np.array([*vocabulary.encode(" ".join(words)), EOS, EOS, UNK])
         is_shared = (ids != UNK) & (ids != EOS)
         self._ids, self._shared = ids, ids[is_shared]
         # (W + 4,), of shared words before each
         self._shared_before = np.concatenate([[0], np.cumsum(is_shared)])
-        others = ngrams.unigrams * (ids == UNK)
+        others = unigrams * (ids == UNK)
         if not others.sum():  # texts in which every word was known
             others[-1] = 1  # of the unknown word
         self._others = np.concatenate([[0.0], np.cumsum(others / others.sum())])  # (W + 4,)
 
     @classmethod
-    def load(cls, folder: Path, ngrams: WordNgrams) -> RecurrentWords:
-        """Read a model folder.
+    def load(cls, folder: Path, words: Sequence[str], unigrams: Floats) -> RecurrentWords:
+        """Read a model folder; words, unigrams: see `WordNgrams`.
 
         Raises:
             UserError: the folder holds no language model, or is damaged.
@@ -174,7 +176,7 @@ class RecurrentWords:
             raise UserError(f"{folder / WEIGHTS}: lacks or does not fit: {error}") from error
         if model.size != len(vocabulary):
             raise UserError(f"{folder}: {model.size} words, but {len(vocabulary)} in words.json")
-        return cls(model, vocabulary, ngrams)
+        return cls(model, vocabulary, words, unigrams)
 
     def start(self) -> RecurrentContext:
         """Return the context at the start of a text."""

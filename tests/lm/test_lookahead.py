@@ -10,7 +10,7 @@ from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.lm.lexicon import Lexicon
 from asr.lm.lookahead import WordModel
 from asr.lm.word_ngrams import WordNgrams
-from asr.text.vocabulary import EOS, Vocabulary
+from asr.text.vocabulary import BLANK, EOS, Vocabulary
 
 TEXTS = [
     "the cat sat on the mat",
@@ -173,10 +173,19 @@ def test_a_lexicon_knows_what_a_beginning_may_become():
     for beginning in ["", "a", "c", "ca", "car", "cart", "cat", "b", "carts"]:
         node = 0
         for token in VOCABULARY.encode(beginning):
-            node = int(lexicon.children[node, token])
+            node = int(lexicon.child(np.array([node]), np.array([token]))[0])
         found = words[int(lexicon.first[node]) : int(lexicon.after[node])]
         assert found == [word for word in words if word.startswith(beginning)]
         assert bool(lexicon.whole[node]) == (beginning in words)
+        longer = {word[len(beginning) :][:1] for word in found} - {""}
+        rows, characters, nodes = lexicon.continuations(np.array([-1, node, 0]))
+        assert sorted(rows.tolist()) == rows.tolist() and 0 not in rows
+        own = dict(zip(characters[rows == 1].tolist(), nodes[rows == 1].tolist(), strict=True))
+        assert own.pop(BLANK, None) == (node if beginning in words else None)
+        assert set(own) == {VOCABULARY.encode(each)[0] for each in longer}
+        for token, after in own.items():
+            assert lexicon.child(np.array([node]), np.array([token])) == after
+        assert set(characters[rows == 2].tolist()) == set(VOCABULARY.encode("acd"))
     for wrong in ([], ["b", "a"], ["a", "a"]):
         with pytest.raises(ValueError, match="sorted"):
             Lexicon(wrong, VOCABULARY)

@@ -31,7 +31,7 @@ def make(rare=1):
     for each in network.parameters():
         torch.nn.init.normal_(each)  # larger logits
     ngrams = train_word_ngrams(SENTENCES, lexicon_of(SENTENCES, rare), 3, 12)
-    recurrent = RecurrentWords(at_run_time(network), KNOWN, ngrams)
+    recurrent = RecurrentWords(at_run_time(network), KNOWN, ngrams.words, ngrams.unigrams)
     return network, ngrams, WordModel(ngrams, VOCABULARY, recurrent)
 
 
@@ -106,7 +106,7 @@ def test_words_have_the_probabilities_of_the_mixture(text):
 
 def test_texts_read_together_are_as_read_alone():
     network, ngrams, _ = make()
-    recurrent = RecurrentWords(at_run_time(network), KNOWN, ngrams)
+    recurrent = RecurrentWords(at_run_time(network), KNOWN, ngrams.words, ngrams.unigrams)
     number = {word: at for at, word in enumerate(ngrams.words)}
     texts = [["the", "cat"], ["a", "cat"], ["the", "cat"], ["a", "mat"], ["cat", "the"]]
     together = [recurrent.start()] * 5
