@@ -94,9 +94,8 @@ class Lexicon:
         """
         counts = self._counts[node]
         rows = np.repeat(np.arange(len(node)), counts)
-        edges = np.arange(len(rows)) + np.repeat(
-            self._begin[node] - counts.cumsum() + counts, counts
-        )
+        before = counts.cumsum() - counts  # edges of the rows before
+        edges = np.arange(len(rows)) + np.repeat(self._begin[node] - before, counts)
         return rows, self._codes[edges] % self._size, self._nodes[edges]
 
 
