@@ -11,26 +11,32 @@ REACH: Final = 15  # frames of 10 ms: input on either side of a boundary, and it
 FRAMES: Final = 2 * REACH + 1
 CONTEXT: Final = 2  # characters on either side of a boundary
 CHARACTERS: Final = 2 * CONTEXT
-HIDDEN: Final = 256
+CHANNELS: Final = 64
+WIDTH: Final = 5  # frames seen by a convolution
+NARROW: Final = 16  # channels before the output
 
 
 class BoundaryModel(nn.Module):
     """Probability of each offset, −`REACH` to `REACH` frames, from approximate to true boundary.
 
-    A perceptron of two layers over the log-mel frames around the approximate boundary and the
-    characters on both sides of it. Pairs of neighbouring mel filters are averaged.
+    Three convolutions in time over the log-mel frames around the approximate boundary, the second
+    and third with a residual connection; the characters on both sides of the boundary are added to
+    each frame after the first. Pairs of neighbouring mel filters are averaged.
 
     mels: filters per frame, an even number. symbols: size of the vocabulary.
     """
 
-    def __init__(self, mels: int, symbols: int, dropout: float = 0.3) -> None:
+    def __init__(self, mels: int, symbols: int, dropout: float = 0.2) -> None:
         super().__init__()
         self.symbols = symbols
         # The names are those of stored weights.
-        self.sound = nn.Linear(FRAMES * (mels // 2), HIDDEN)
-        self.letters = nn.Embedding(CHARACTERS * symbols, HIDDEN)  # one table per position
-        self.hidden = nn.Linear(HIDDEN, HIDDEN)
-        self.output = nn.Linear(HIDDEN, 2 * FRAMES)
+        self.sound = nn.Conv1d(mels // 2, CHANNELS, WIDTH, padding="same")
+        self.letters = nn.Embedding(CHARACTERS * symbols, CHANNELS)  # one table per position
+        self.deeper = nn.ModuleList(
+            nn.Conv1d(CHANNELS, CHANNELS, WIDTH, padding="same") for _ in range(2)
+        )
+        self.narrow = nn.Linear(CHANNELS, NARROW)
+        self.output = nn.Linear(FRAMES * NARROW, 2 * FRAMES)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, features: Tensor, characters: Tensor, is_end: Tensor) -> Tensor:
@@ -39,11 +45,14 @@ class BoundaryModel(nn.Module):
         features: (N, FRAMES, mels), normalised. characters: (N, CHARACTERS) ids, the blank where
         there is no character. is_end: (N,) bool, true for the end of a word, false for a start.
         """
-        pairs = features.unflatten(2, (-1, 2)).mean(3).flatten(1)  # (N, FRAMES · mels / 2)
+        pairs = features.unflatten(2, (-1, 2)).mean(3).transpose(1, 2)  # (N, mels / 2, FRAMES)
         tables = torch.arange(CHARACTERS, device=characters.device) * self.symbols
-        first = self.sound(pairs) + self.letters(characters + tables).sum(1)  # (N, HIDDEN)
-        second = self.hidden(self.dropout(first.relu()))
-        both = self.output(self.dropout(second.relu())).unflatten(1, (2, FRAMES))
+        letters = self.letters(characters + tables).sum(1)  # (N, CHANNELS)
+        hidden = (self.sound(pairs) + letters[:, :, None]).relu()
+        for convolution in self.deeper:
+            hidden = hidden + convolution(self.dropout(hidden)).relu()
+        narrow = self.narrow(hidden.transpose(1, 2)).flatten(1)
+        both = self.output(narrow).unflatten(1, (2, FRAMES))
         return torch.where(is_end[:, None], both[:, 1], both[:, 0])
 
     def offsets(self, features: Tensor, characters: Tensor, is_end: Tensor) -> Tensor:

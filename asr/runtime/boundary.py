@@ -15,7 +15,7 @@ from asr.audio.mel import FRAMES_PER_SECOND
 from asr.errors import UserError
 from asr.model_folder import BOUNDARIES, read_arrays
 from asr.results import Character, Word
-from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, softmax
+from asr.runtime.numpy_runtime.layers import Array, Linear, TimeConvolution, Weights, softmax
 from asr.text.vocabulary import Vocabulary
 
 
@@ -43,18 +43,22 @@ class Network(Protocol):
 class BoundaryNetwork(NamedTuple):
     """`asr.models.boundary.BoundaryModel` in NumPy; the sizes are those of the weights."""
 
-    sound: Linear
-    letters: Array  # (2 · context · symbols, hidden)
-    hidden: Linear
+    sound: TimeConvolution
+    letters: Array  # (2 · context · symbols, channels)
+    deeper: tuple[TimeConvolution, ...]
+    narrow: Linear
     output: Linear
     symbols: int
 
     @classmethod
     def of(cls, weights: Weights, symbols: int) -> BoundaryNetwork:
         """Take the weights of a model for `symbols` symbols."""
-        sound, hidden, output = (Linear.of(weights, at) for at in ("sound", "hidden", "output"))
         letters = np.asarray(weights["letters.weight"], np.float32)
-        return cls(sound, letters, hidden, output, symbols)
+        sound, *deeper = (
+            TimeConvolution.of(weights, name) for name in ("sound", "deeper.0", "deeper.1")
+        )
+        narrow, output = (Linear.of(weights, name) for name in ("narrow", "output"))
+        return cls(sound, letters, tuple(deeper), narrow, output, symbols)
 
     @property
     def frames(self) -> int:
@@ -73,14 +77,15 @@ class BoundaryNetwork(NamedTuple):
 
     def fits(self, mels: int) -> bool:
         """Return whether the sizes fit each other, `mels` filters and the symbols."""
-        inner = self.sound.bias.shape
+        channels, narrow = len(self.sound.bias), self.narrow.bias.shape
         return (
             self.frames % 2 == 1
             and self.context > 0
-            and self.sound.matrix.shape == (self.frames * (mels // 2), *inner)
-            and self.letters.shape == (2 * self.context * self.symbols, *inner)
-            and self.hidden.matrix.shape == (*inner, *self.hidden.bias.shape)
-            and self.output.matrix.shape == (*self.hidden.bias.shape, 2 * self.frames)
+            and self.sound.inputs == mels // 2
+            and self.letters.shape == (2 * self.context * self.symbols, channels)
+            and all(each.inputs == len(each.bias) == channels for each in self.deeper)
+            and self.narrow.matrix.shape == (channels, *narrow)
+            and self.output.matrix.shape == (self.frames * narrow[0], 2 * self.frames)
             and self.output.bias.shape == (2 * self.frames,)
         )
 
@@ -89,11 +94,14 @@ class BoundaryNetwork(NamedTuple):
     ) -> NDArray[np.int64]:
         """See `Network.offsets`: the median of the predicted distribution."""
         count = len(features)
-        pairs = features.reshape(count, self.frames, -1, 2).mean(3).reshape(count, -1)
+        pairs = features.reshape(count, self.frames, -1, 2).mean(3)
         tables = np.arange(characters.shape[1]) * self.symbols
-        first = self.sound(pairs) + self.letters[characters + tables].sum(1)
-        second = self.hidden(np.maximum(first, 0))
-        both = self.output(np.maximum(second, 0)).reshape(count, 2, self.frames)
+        hidden = self.sound(pairs)  # (N, frames, channels)
+        hidden += self.letters[characters + tables].sum(1)[:, None]
+        np.maximum(hidden, 0, out=hidden)
+        for convolution in self.deeper:
+            hidden += np.maximum(convolution(hidden), 0)
+        both = self.output(self.narrow(hidden).reshape(count, -1)).reshape(count, 2, self.frames)
         cumulative = softmax(both[np.arange(count), is_end.astype(int)]).cumsum(1)
         median: NDArray[np.int64] = (cumulative < 0.5).sum(1) - self.reach
         return median
@@ -121,7 +129,10 @@ class BoundaryRefiner:
             model = BoundaryNetwork.of(weights, len(vocabulary))
             fits = model.fits(mels)
         except (KeyError, ValueError, IndexError, ZeroDivisionError) as error:
-            raise UserError(f"{file}: not the weights of a boundary model: {error}") from error
+            raise UserError(
+                f"{file}: not the weights of a boundary model of this version: {error}; without "
+                f"the file, word times are those of CTC"
+            ) from error
         if not fits:
             raise UserError(f"{file}: the sizes do not fit {mels} filters and this vocabulary")
         return cls(model, vocabulary)

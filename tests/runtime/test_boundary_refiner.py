@@ -118,6 +118,11 @@ def test_a_model_folder_may_hold_a_boundary_model(tmp_path):
     write_boundaries(folder, len(VOCABULARY) + 1)
     with pytest.raises(UserError, match=f"{BOUNDARIES}.* do not fit"):
         LoadedModel.load(folder)
+    earlier = {"sound.weight": torch.zeros(4, 9), "sound.bias": torch.zeros(4)}  # a perceptron
+    earlier["letters.weight"] = torch.zeros(4, 4)
+    save_file(earlier, folder / BOUNDARIES)
+    with pytest.raises(UserError, match=f"{BOUNDARIES}.* of this version: sound.weight of shape"):
+        LoadedModel.load(folder)
     (folder / BOUNDARIES).write_bytes(b"nothing")
     with pytest.raises(UserError, match="damaged"):
         LoadedModel.load(folder)

@@ -202,3 +202,39 @@ def _gates_in_order(values: NDArray[Any]) -> Array:
     entry, forget, candidate, output = np.split(np.asarray(values, np.float32), 4)
     ordered = np.concatenate([entry / 2, forget / 2, output / 2, candidate])
     return np.ascontiguousarray(ordered.T)
+
+
+class TimeConvolution(NamedTuple):
+    """A convolution in time that keeps the length: matrix (K·I, O), bias (O,)."""
+
+    matrix: Array
+    bias: Array
+    width: int
+
+    @classmethod
+    def of(cls, weights: Weights, name: str) -> TimeConvolution:
+        """Take the layer of a name, whose weight is (O, I, K), K odd.
+
+        Raises:
+            ValueError: the weight is not of this form.
+        """
+        weight = np.asarray(weights[f"{name}.weight"], np.float32)
+        if weight.ndim != 3 or weight.shape[2] % 2 == 0:
+            raise ValueError(f"{name}.weight of shape {weight.shape}")
+        outputs, inputs, width = weight.shape
+        matrix = np.ascontiguousarray(weight.transpose(2, 1, 0).reshape(width * inputs, outputs))
+        return cls(matrix, np.asarray(weights[f"{name}.bias"], np.float32), width)
+
+    @property
+    def inputs(self) -> int:
+        """I, the number of input channels."""
+        return len(self.matrix) // self.width
+
+    def __call__(self, values: Array) -> Array:
+        """Convolve values (B, F, I) → (B, F, O); 0 outside."""
+        border = self.width // 2
+        padded = np.pad(values, ((0, 0), (border, border), (0, 0)))
+        windows = sliding_window_view(padded, self.width, axis=1).transpose(0, 1, 3, 2)
+        rows = windows.reshape(-1, len(self.matrix)) @ self.matrix
+        rows += self.bias
+        return rows.reshape(*values.shape[:2], -1)
