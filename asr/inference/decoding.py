@@ -23,6 +23,7 @@ from asr.inference.plausibility import (
     Evidence,
     Plausibility,
     is_doubtful,
+    is_guess,
     is_noise,
     is_without_sound,
 )
@@ -92,6 +93,9 @@ def search_encoded(
         english = _english(plausibility, hypothesis, encoded, row)
         doubtful = is_doubtful(hypothesis, _ctc(encoded, row), english)
         found = segment(loaded, piece, encoded, row, hypothesis, calibration)
+        if calibration and piece.is_cut and is_guess(found.words, seconds_of_speech(piece)):
+            decoded.append(silence(piece))
+            continue
         decoded.append(
             replace(
                 found,

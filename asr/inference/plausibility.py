@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.results import StopReason
+from asr.results import StopReason, Word
 from asr.scoring.sequences import lcs_ratio
 from asr.search.ctc_path import ctc_greedy
 from asr.search.hypothesis import Hypothesis
@@ -21,6 +22,8 @@ _MOST_LONGER: Final = 2.0  # factor by which a text and the best CTC path may di
 _SPARE: Final = 10  # … and characters besides, for short texts
 SLOWEST_SPEECH: Final = 4.0  # characters per second; the slowest LibriSpeech readers have 5
 _SHORT: Final = 3.0  # seconds of speech; noise taken for speech was at most 2.8 s long
+_SHORTEST: Final = 1.0  # seconds of speech; below, a text with no word that is as likely as …
+_LIKELY: Final = 0.3  # … this is taken for noise
 
 
 class Evidence(NamedTuple):
@@ -100,6 +103,14 @@ def is_noise(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
         return False
     certain = len(_best_path(ctc)) * np.exp(_certainty(ctc))
     return bool(certain < SLOWEST_SPEECH * seconds)
+
+
+def is_guess(words: Sequence[Word], seconds: float) -> bool:
+    """Return whether the text of a piece is only guessed: a short sound, and no likely word.
+
+    words: with calibrated confidence. seconds: of speech.
+    """
+    return seconds < _SHORTEST and all((word.confidence or 0.0) < _LIKELY for word in words)
 
 
 def is_doubtful(found: Hypothesis, ctc: NDArray[np.float32] | None, english: float | None) -> bool:

@@ -9,11 +9,14 @@ from tiny_model import write_tiny_model
 
 from asr.audio.read import read
 from asr.inference import decoding
+from asr.inference.confidence import Calibration
 from asr.inference.cutting import cut_piece
+from asr.inference.encoding import seconds_of_speech
 from asr.inference.plausibility import (
     Evidence,
     Plausibility,
     is_doubtful,
+    is_guess,
     is_noise,
     is_without_sound,
 )
@@ -86,6 +89,25 @@ def test_a_text_of_noise_is_left_out_of_cut_pieces_by_greedy_search_too(tmp_path
     assert found.text == "" and found.stop_reason == "silence"
     ((symbols, seconds),) = asked
     assert symbols == len(recognizer.loaded.vocabulary) and 0 < seconds <= 1.5
+
+
+def test_a_very_short_text_without_a_likely_word_is_a_guess():
+    words = [Word("if", 0.0, 0.2, 0.13), Word("you", 0.3, 0.6, 0.29)]
+    assert is_guess(words, 0.9) and not is_guess(words, 1.1)
+    assert not is_guess([words[0], words[1]._replace(confidence=0.31)], 0.9)
+
+
+@pytest.mark.parametrize("bias", [-20.0, 20.0])
+def test_guesses_are_left_out_of_cut_pieces_with_calibrated_confidence(tmp_path, monkeypatch, bias):
+    monkeypatch.setattr(decoding, "is_noise", lambda ctc, seconds: False)
+    plain = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
+    calibrated = replace(plain, loaded=replace(plain.loaded, calibration=Calibration(bias, 0, 0)))
+    short = cut_piece(read(FLAC).samples[8_000:22_000], 0, is_silent=False)
+    assert 0 < seconds_of_speech(short) < 1
+    for recognizer, is_left_out in ((plain, False), (calibrated, bias < 0)):
+        for piece in (short, short._replace(is_cut=False)):
+            (found,) = decoding.decode(recognizer.loaded, [piece], recognizer.decoding)
+            assert (found.text == "") == (is_left_out and piece.is_cut)
 
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
