@@ -8,7 +8,7 @@ import pytest
 from tiny_model import write_tiny_model
 
 from asr.audio.read import read
-from asr.inference import decoding
+from asr.inference import decoding, plausibility
 from asr.inference.confidence import Calibration
 from asr.inference.cutting import cut_piece
 from asr.inference.encoding import seconds_of_speech
@@ -100,6 +100,7 @@ def test_a_very_short_text_without_a_likely_word_is_a_guess():
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
 def test_guesses_are_left_out_of_cut_pieces_with_calibrated_confidence(tmp_path, monkeypatch, bias):
     monkeypatch.setattr(decoding, "is_noise", lambda ctc, seconds: False)
+    monkeypatch.setattr(plausibility, "_LIKELY", 0.6)  # the word's own confidence is 0.45
     plain = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
     calibrated = replace(plain, loaded=replace(plain.loaded, calibration=Calibration(bias, 0, 0)))
     short = cut_piece(read(FLAC).samples[8_000:22_000], 0, is_silent=False)
