@@ -70,18 +70,16 @@ class Lexicon:
         codes, nodes = codes[order], nodes[order]
         last = np.append(codes[1:] != codes[:-1], True)  # characters that became UNK share an edge
         begin = np.searchsorted(codes[last], np.arange(count + 2) * len(vocabulary))
-        self.first = first
-        self.after = after
+        # 32 bits suffice for codes, of node · V + character, and halve the memory.
+        self.first, self.after = first.astype(np.int32), after.astype(np.int32)
         self.whole = whole
         self._size = len(vocabulary)
-        self._codes = codes[last]  # node · V + character
-        self._nodes = nodes[last]
-        self._begin = begin[:-1]
-        self._counts = np.diff(begin)
+        self._codes, self._nodes = codes[last].astype(np.int32), nodes[last].astype(np.int32)
+        self._begin, self._counts = begin[:-1].astype(np.int32), np.diff(begin).astype(np.int32)
 
     def child(self, node: Integers, characters: Integers) -> Integers:
         """Return the node (F,) of each prefix with one more character, or −1."""
-        code = node * self._size + characters
+        code = (node * self._size + characters).astype(np.int32)
         place = np.searchsorted(self._codes, code)
         np.minimum(place, len(self._codes) - 1, out=place)
         return np.where(self._codes[place] == code, self._nodes[place], -1)

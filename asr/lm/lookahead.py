@@ -207,7 +207,8 @@ class WordModel:
     def _known(self, texts: _Texts) -> Floats:
         """Return `WordState.known` of F texts."""
         rows, characters, nodes = self._lexicon.continuations(texts.node)
-        first, after = self._lexicon.first[nodes], self._lexicon.after[nodes]
+        first = self._lexicon.first[nodes].astype(np.int64)
+        after = self._lexicon.after[nodes].astype(np.int64)
         after = np.where(characters == BLANK, first + 1, after)
         known = np.zeros((len(texts.node), self._size))
         known[rows, characters] = self._words(
