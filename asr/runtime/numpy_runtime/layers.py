@@ -216,14 +216,15 @@ class TimeConvolution(NamedTuple):
         """Take the layer of a name, whose weight is (O, I, K), K odd.
 
         Raises:
-            ValueError: the weight is not of this form.
+            ValueError: weight or bias is not of this form.
         """
         weight = np.asarray(weights[f"{name}.weight"], np.float32)
-        if weight.ndim != 3 or weight.shape[2] % 2 == 0:
+        bias = np.asarray(weights[f"{name}.bias"], np.float32)
+        if weight.ndim != 3 or weight.shape[2] % 2 == 0 or bias.shape != weight.shape[:1]:
             raise ValueError(f"{name}.weight of shape {weight.shape}")
         outputs, inputs, width = weight.shape
         matrix = np.ascontiguousarray(weight.transpose(2, 1, 0).reshape(width * inputs, outputs))
-        return cls(matrix, np.asarray(weights[f"{name}.bias"], np.float32), width)
+        return cls(matrix, bias, width)
 
     @property
     def inputs(self) -> int:
