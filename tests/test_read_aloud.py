@@ -97,7 +97,9 @@ def test_words_said_twice_are_repeated_and_a_pause_is_a_hesitation(recognizer: R
 
 
 def test_the_text_of_another_recording_is_hardly_right(recognizer: Recognizer) -> None:
-    assert recognizer.read(FLAC, "out in the woods stood a nice little fir tree").accuracy < 0.3
+    reading = recognizer.read(FLAC, "out in the woods stood a nice little fir tree")
+    right = {word.text for word in reading.words if word.status is ReadStatus.RIGHT}
+    assert right <= {"in", "the", "a"}  # short words are likely anywhere
 
 
 def test_text_without_colour_where_there_is_no_terminal(run, page: Path) -> None:
