@@ -22,8 +22,8 @@ _MOST_LONGER: Final = 2.0  # factor by which a text and the best CTC path may di
 _SPARE: Final = 10  # … and characters besides, for short texts
 SLOWEST_SPEECH: Final = 4.0  # characters per second; the slowest LibriSpeech readers have 5
 _SHORT: Final = 3.0  # seconds of speech; noise taken for speech was at most 2.8 s long
-_SHORTEST: Final = 1.0  # seconds of speech; below, a text with no word that is as likely as …
-_LIKELY: Final = 0.3  # … this is taken for noise
+_SHORTEST: Final = 1.0  # seconds of speech; a shorter piece needs a likely word to have a text
+_LIKELY: Final = 0.3  # least confidence of a likely word
 
 
 class Evidence(NamedTuple):
