@@ -14,7 +14,7 @@ import numpy as np
 from asr.alignment.page import PageSearch, PageState, Pointers
 from asr.alignment.paths import Doubles, Floats
 
-LEAD: Final = 3.0  # nats; 0 to 6 make little difference (docs/read.md)
+LEAD: Final = 3.0  # nats; 0 to 6 make little difference (docs/measurements/read.md)
 
 
 class Place(NamedTuple):
