@@ -105,7 +105,7 @@ SPEECH: Final = Criteria(
     ),
     advice={
         Finding.UNFORMED: "attention has not formed: train longer, start with short utterances, "
-        "add the CTC loss, or narrow the diagonal window of the first epochs",
+        "add the CTC loss, or raise loss.diagonality",
         Finding.STUCK_FIRST: "attention stays at the beginning: add location features and the CTC "
         "loss, and check that the encoder's annotations differ between positions",
         Finding.STUCK_LAST: "attention stays at the end: check that padding is masked and lengths "
@@ -118,8 +118,7 @@ SPEECH: Final = Criteria(
         "utterances, search with CTC scores, and cut long audio into segments",
         Finding.DRIFTING: "attention runs ahead or falls behind: unless the audio has long "
         "silences, check that transcripts cover their audio, and cut long audio into segments",
-        Finding.BLURRED: "attention is in order but not sharp: train longer, sharpen the softmax, "
-        "or add an entropy penalty",
+        Finding.BLURRED: "attention is in order but not sharp: train longer, or lower the temperature",
     },
 )  # fmt: skip
 TRANSLATION: Final = Criteria(
@@ -139,8 +138,7 @@ TRANSLATION: Final = Criteria(
         "pairs; normal for a fixed context and for very short sentences",
         Finding.DRIFTING: "attention runs ahead or falls behind: check that targets translate all "
         "of their sources, and whether translations stop early",
-        Finding.BLURRED: "attention spreads over too many words: train longer, sharpen the "
-        "softmax, or add an entropy penalty (loss.entropy)",
+        Finding.BLURRED: "attention spreads over too many words: train longer, or lower the temperature",
     },
 )
 
