@@ -118,7 +118,8 @@ SPEECH: Final = Criteria(
         "utterances, search with CTC scores, and cut long audio into segments",
         Finding.DRIFTING: "attention runs ahead or falls behind: unless the audio has long "
         "silences, check that transcripts cover their audio, and cut long audio into segments",
-        Finding.BLURRED: "attention is in order but not sharp: train longer, or lower the temperature",
+        Finding.BLURRED: "attention is in order but not sharp: train longer, or lower the "
+        "temperature",
     },
 )  # fmt: skip
 TRANSLATION: Final = Criteria(
@@ -138,7 +139,8 @@ TRANSLATION: Final = Criteria(
         "pairs; normal for a fixed context and for very short sentences",
         Finding.DRIFTING: "attention runs ahead or falls behind: check that targets translate all "
         "of their sources, and whether translations stop early",
-        Finding.BLURRED: "attention spreads over too many words: train longer, or lower the temperature",
+        Finding.BLURRED: "attention spreads over too many words: train longer, or lower the "
+        "temperature",
     },
 )
 
