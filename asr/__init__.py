@@ -19,9 +19,9 @@ if TYPE_CHECKING:
         Segment,
         StopReason,
         Transcript,
-        Translation,
         Word,
     )
+    from asr.translation import Translation
 
 __version__ = "0.1.0"
 
@@ -54,7 +54,7 @@ _HOMES = {
     "Segment": "asr.results",
     "StopReason": "asr.results",
     "Transcript": "asr.results",
-    "Translation": "asr.results",
+    "Translation": "asr.translation",
     "Translator": "asr.inference.translator",
     "Word": "asr.results",
     "load": "asr.inference.recognizer",

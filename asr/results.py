@@ -1,4 +1,4 @@
-"""The results that all packages use: timed text, transcripts, readings and translations."""
+"""The results that all packages use: timed text and transcripts."""
 
 from __future__ import annotations
 
@@ -280,37 +280,6 @@ class Transcript:
                 for segment in self.segments
             ],
         }
-
-
-class WordWeights(NamedTuple):
-    """Attention weights between words. U target words, T source words, "<eos>" last in both.
-
-    weights: (U, T) float32; rows sum to 1.
-    """
-
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    weights: NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False)
-class Translation:
-    """A translated text. U target tokens, T source tokens, both ending with "<eos>".
-
-    source: the input text. text: its translation.
-    weights: (U, T) float32, attention weights of each target token; rows sum to 1.
-    words: the same between words, with subwords merged; see `asr.alignment.links`.
-    log_probability: of the whole translation including end-of-sentence tokens, in nats.
-    """
-
-    source: str
-    text: str
-    source_tokens: tuple[str, ...]
-    target_tokens: tuple[str, ...]
-    weights: NDArray[np.float32]
-    words: WordWeights
-    log_probability: float
-    stop_reason: StopReason
 
 
 def _spellings(segment: Segment) -> Sequence[str]:

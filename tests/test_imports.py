@@ -15,7 +15,7 @@ HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer
 # Package → the parts of asr that it may import in addition to itself, submodules included.
 BASE = {
     *("asr.checksums", "asr.errors", "asr.model_folder", "asr.products"),
-    *("asr.reading", "asr.results", "asr.tables"),
+    *("asr.reading", "asr.results", "asr.tables", "asr.translation"),
 }
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
@@ -25,6 +25,7 @@ FIGURES = {"asr.scoring", "asr.render"}
 ALLOWED = {
     "asr.errors": set(),
     "asr.results": set(),
+    "asr.translation": {"asr.results"},
     "asr.reading": set(),
     "asr.products": set(),
     "asr.tables": {"asr.errors"},
@@ -36,7 +37,7 @@ ALLOWED = {
     "asr.models": {"asr.attention", "asr.audio", *BASE},
     "asr.lm": SEARCH | TEXT | BASE,
     "asr.search": TEXT | BASE,
-    "asr.alignment": {"asr.text", "asr.errors", "asr.results"},
+    "asr.alignment": {"asr.text", "asr.errors", "asr.results", "asr.translation"},
     "asr.runtime": MODELS | SEARCH | SOUND | TEXT | BASE | {"asr.alignment"},
     "asr.scoring": {"asr.render.tables", "asr.text.lines", "asr.text.scripts", *BASE},
     "asr.render": {"asr.text.scripts", *BASE},

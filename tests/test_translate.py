@@ -116,7 +116,7 @@ def test_alignments_in_pharaoh_form_and_in_json(run) -> None:
     for record in records:
         for link in record["alignment"].split():
             source, target = map(int, link.split("-"))
-            looked = record["looked_at"][target]
+            looked = record["links"][target]
             assert looked[0]["word"] == source < len(record["source_words"]) - 1
         assert record["text"].split() == record["target_words"][:-1]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.results import WordWeights
 from asr.text.scripts import begins_unspaced, ends_unspaced
 from asr.text.segmentation import WORD_START
+from asr.translation import WordWeights, chained_words
 
 LEAST_SHARE: Final = 0.1  # smallest weight of a source word that `source_words` lists
 
@@ -46,52 +46,60 @@ def merge_words(
     return WordWeights(source_words, target_words, merged.astype(np.float32))
 
 
-def chain(sentences: Sequence[WordWeights]) -> WordWeights:
-    """Concatenate sentences: block-diagonal weights, zero between different sentences.
-
-    The result has one end-of-sentence, that of the last sentence. Weight on the end of an earlier
-    sentence is moved to it. A single sentence is returned as it is.
-    """
-    if len(sentences) == 1:
-        return sentences[0]
-    source = [word for each in sentences for word in each.source[:-1]]
-    target = [word for each in sentences for word in each.target[:-1]]
-    weights = np.zeros((len(target) + 1, len(source) + 1), np.float32)
-    row = column = 0
-    for each in sentences:
-        rows, columns = each.weights.shape[0] - 1, each.weights.shape[1] - 1
-        weights[row : row + rows, column : column + columns] = each.weights[:-1, :-1]
-        weights[row : row + rows, -1] = each.weights[:-1, -1]
-        row, column = row + rows, column + columns
-    last = sentences[-1]
-    weights[-1, -last.weights.shape[1] :] = last.weights[-1]
-    return WordWeights((*source, last.source[-1]), (*target, last.target[-1]), weights)
-
-
-def source_words(found: WordWeights) -> list[list[SourceWord]]:
+def source_words(sentences: Sequence[WordWeights]) -> list[list[SourceWord]]:
     """Return for each target word the source words it attends to, in descending order of weight.
 
-    End-of-sentence is left out as a target. Weights below `LEAST_SHARE` are left out.
+    Indices are those of the whole text, see `asr.translation.chain`. End-of-sentence is left out as
+    a target. Weights below `LEAST_SHARE` are left out.
     """
-    return [
-        [
-            SourceWord(int(word), found.source[word], float(row[word]))
-            for word in np.argsort(-row, kind="stable")
-            if row[word] >= LEAST_SHARE
-        ]
-        for row in found.weights[:-1]
-    ]
+    attended: list[list[SourceWord]] = []
+    for each, places in _placed(sentences):
+        for row in each.weights[:-1]:
+            order = np.argsort(-row, kind="stable")
+            attended.append(
+                [
+                    SourceWord(places[word], each.source[word], float(row[word]))
+                    for word in order[row[order] >= LEAST_SHARE]
+                ]
+            )
+    return attended
 
 
-def pharaoh(found: WordWeights) -> str:
+def pharaoh(sentences: Sequence[WordWeights]) -> str:
     """Return the links as `source-target` pairs of indices from 0, one for each target word.
 
     A target word is linked to the source word of the largest weight, and has no link if that is
     end-of-sentence.
     """
-    most = found.weights[:-1].argmax(1).tolist()
-    end = len(found.source) - 1
-    return " ".join(f"{word}-{place}" for place, word in enumerate(most) if word != end)
+    most = [
+        None if word == len(places) - 1 else places[word]
+        for each, places in _placed(sentences)
+        for word in each.weights[:-1].argmax(1).tolist()
+    ]
+    return " ".join(f"{word}-{place}" for place, word in enumerate(most) if word is not None)
+
+
+def attention_record(sentences: Sequence[WordWeights]) -> dict[str, Any]:
+    """Return the JSON record of words and links: `links` are those of `source_words`."""
+    return {
+        "source_words": chained_words([each.source for each in sentences]),
+        "target_words": chained_words([each.target for each in sentences]),
+        "alignment": pharaoh(sentences),
+        "links": [
+            [{"word": each.word, "share": round(each.share, 3)} for each in attended]
+            for attended in source_words(sentences)
+        ],
+    }
+
+
+def _placed(sentences: Sequence[WordWeights]) -> Iterator[tuple[WordWeights, list[int]]]:
+    """Yield each sentence with the index of each of its source words in the whole text."""
+    end = sum(len(each.source) - 1 for each in sentences)
+    first = 0
+    for each in sentences:
+        after = first + len(each.source) - 1
+        yield each, [*range(first, after), end]
+        first = after
 
 
 def _group(tokens: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:

@@ -17,9 +17,9 @@ from asr.text.scripts import split_words
 
 if TYPE_CHECKING:
     from asr.inference.translator import Translator
-    from asr.results import Translation
     from asr.scoring.bleu import Bleu
     from asr.scoring.health import Corpus, Health
+    from asr.translation import Translation
 
 BEAM: Final = 4  # as `asr translate`
 PHRASES: Final = 12  # rows of the table at most: the sentences with the lowest BLEU

@@ -13,7 +13,8 @@ from asr.errors import UserError, warn
 if TYPE_CHECKING:
     from asr.render.ass import Script
     from asr.render.markup import Piece
-    from asr.results import Span, Translation
+    from asr.results import Span
+    from asr.translation import Translation
 
 SUBTITLES: Final = ("srt", "vtt", "ass", "ssa")
 

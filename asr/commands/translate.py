@@ -22,7 +22,7 @@ from asr.errors import UserError
 from asr.text.lines import read_lines
 
 if TYPE_CHECKING:
-    from asr.results import Translation
+    from asr.translation import Translation
 
 FORMATS: Final = ("text", "jsonl", "pharaoh", "why", *SUBTITLES)
 FILES: Final = {"text": ".txt", "jsonl": ".jsonl", **{each: f".{each}" for each in SUBTITLES}}
@@ -147,7 +147,7 @@ def _rendered(translation: Translation, kind: str) -> str:
         case "text":
             return translation.text
         case "pharaoh":
-            return pharaoh(translation.words)
+            return pharaoh(translation.words_of_sentences)
         case "why":
             return f"{translation.text}\n{_why(translation)}\n"
     return json.dumps(_record(translation), ensure_ascii=False)
@@ -157,19 +157,20 @@ def _why(translation: Translation) -> str:
     """Return a table of the translated words with their largest attention weights."""
     from asr.alignment.links import source_words
     from asr.render.tables import text_table
+    from asr.translation import chained_words
 
-    words = translation.words
+    sentences = translation.words_of_sentences
+    target = chained_words([each.target for each in sentences])
     rows = [
         (word, ", ".join(f"{look.text} {look.share:.0%}" for look in attended))
-        for word, attended in zip(words.target[:-1], source_words(words), strict=True)
+        for word, attended in zip(target[:-1], source_words(sentences), strict=True)
     ]
     return text_table(("word", "attention"), rows)
 
 
 def _record(translation: Translation) -> dict[str, Any]:
-    from asr.alignment.links import pharaoh, source_words
+    from asr.alignment.links import attention_record
 
-    words = translation.words
     return {
         "source": translation.source,
         "text": translation.text,
@@ -177,11 +178,5 @@ def _record(translation: Translation) -> dict[str, Any]:
         "stop_reason": translation.stop_reason,
         "source_tokens": translation.source_tokens,
         "target_tokens": translation.target_tokens,
-        "source_words": words.source,
-        "target_words": words.target,
-        "alignment": pharaoh(words),
-        "looked_at": [
-            [{"word": look.word, "share": round(look.share, 3)} for look in attended]
-            for attended in source_words(words)
-        ],
+        **attention_record(translation.words_of_sentences),
     }

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from asr.render.markup import Kind, Piece, lay_out, turns
 from asr.render.subtitles import fit
-from asr.results import Span, Translation, WordWeights
+from asr.results import Span
 from asr.text.scripts import is_unspaced, join_words, split_words
 from asr.text.sentences import split_sentences
+from asr.translation import Translation, WordWeights
 
 LONGEST_GAP: Final = 2.0  # seconds between two cues of the same sentence, at most
 MOST_WORDS: Final = 40  # of a joined sentence; quality degrades on longer ones

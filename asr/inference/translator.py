@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 
-from asr.alignment.links import chain, merge_words
+from asr.alignment.links import merge_words
 from asr.corpora.batching import batch_by_length
 from asr.corpora.collate import pad_tokens
 from asr.corpora.pairs import tidy, tokenise
@@ -18,7 +19,7 @@ from asr.errors import UserError
 from asr.inference.options import TranslationOptions
 from asr.model_folder import CONFIG, PRETRAINED, read_folder
 from asr.models.settings import TranslationSettings
-from asr.results import StopReason, Translation, WordWeights
+from asr.results import StopReason
 from asr.runtime.engine import TextEngine
 from asr.runtime.ensemble import Ensemble
 from asr.runtime.load import load_text_engine
@@ -30,8 +31,9 @@ from asr.search.limits import most_target_tokens
 from asr.search.options import BeamSettings
 from asr.tables import from_table
 from asr.text.scripts import join_words
-from asr.text.sentences import split_sentences
+from asr.text.sentences import split_paragraphs, split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
+from asr.translation import Translation, WordWeights
 
 SHIPPED: Final = {  # from English
     "fr": PRETRAINED / "english-french",
@@ -40,6 +42,30 @@ SHIPPED: Final = {  # from English
 }
 BATCH_TOKENS: Final = 4096  # padded source tokens decoded at once
 END: Final = SPECIALS[EOS]
+
+
+class _Parts(NamedTuple):
+    """The sentences of a text: their number in each paragraph, and what is between paragraphs."""
+
+    sentences: list[str]
+    counts: list[int]
+    separators: list[str]
+
+    @classmethod
+    def of(cls, text: str, whole: bool) -> _Parts:
+        """Split a text; whole: it is one sentence."""
+        if whole:
+            return cls([text], [1], [])
+        paragraphs, separators = split_paragraphs(text)
+        split = [split_sentences(each) for each in paragraphs]
+        return cls([one for its in split for one in its], [*map(len, split)], separators)
+
+    def joined(self, texts: Sequence[str]) -> str:
+        """Join texts that stand for the sentences."""
+        left = iter(texts)
+        paragraphs = [join_words(islice(left, count)) for count in self.counts]
+        separated = zip(paragraphs, [*self.separators, ""], strict=True)
+        return "".join(each for pair in separated for each in pair)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +143,7 @@ class Translator:
 
         beam, length_penalty: see `TranslationOptions`; None means its default.
         whole: translate each text as one sentence; otherwise its sentences are translated
-            separately, as in the training of most models.
+            separately, as in the training of most models, and blank lines are kept.
         The translation of a text without words is empty.
 
         Raises UserError if the beam or the penalty is out of range.
@@ -128,12 +154,11 @@ class Translator:
         if length_penalty is not None:
             options = replace(options, length_penalty=length_penalty)
         given = [texts] if isinstance(texts, str) else texts
-        parts = [[text] if whole else split_sentences(text) for text in given]
-        translated = iter(
-            self._sentences([each for text in parts for each in text], options.search)
-        )
+        parts = [_Parts.of(text, whole) for text in given]
+        sentences = [each for its in parts for each in its.sentences]
+        translated = iter(self._sentences(sentences, options.search))
         results = [
-            _chained(text, [next(translated) for _ in its])
+            _chained(text, its, [next(translated) for _ in its.sentences])
             for text, its in zip(given, parts, strict=True)
         ]
         return results[0] if isinstance(texts, str) else results
@@ -178,10 +203,8 @@ class Translator:
         return Translation(
             source=text,
             text=self.target.decode(hypothesis.tokens),
-            source_tokens=source,
-            target_tokens=target,
-            weights=weights,
-            words=words,
+            tokens_of_sentences=(WordWeights(source, target, weights),),
+            words_of_sentences=(words,),
             log_probability=hypothesis.log_probability,
             stop_reason=hypothesis.stop_reason,
         )
@@ -221,19 +244,14 @@ def _load(path: Path, device: str, runtime: str) -> Translator:
     return Translator((engine,), source, target)
 
 
-def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
+def _chained(text: str, parts: _Parts, sentences: Sequence[Translation]) -> Translation:
     """Join the translations of the sentences of a text."""
-    tokens = chain(
-        [WordWeights(each.source_tokens, each.target_tokens, each.weights) for each in sentences]
-    )
     stops = [each.stop_reason for each in sentences if each.stop_reason != StopReason.EOS]
     return Translation(
         source=text,
-        text=join_words(each.text for each in sentences),
-        source_tokens=tokens.source,
-        target_tokens=tokens.target,
-        weights=tokens.weights,
-        words=chain([each.words for each in sentences]),
+        text=parts.joined([each.text for each in sentences]),
+        tokens_of_sentences=tuple(one for each in sentences for one in each.tokens_of_sentences),
+        words_of_sentences=tuple(one for each in sentences for one in each.words_of_sentences),
         log_probability=sum(each.log_probability for each in sentences),
         stop_reason=next(iter(stops), StopReason.EOS),
     )
@@ -241,6 +259,5 @@ def _chained(text: str, sentences: Sequence[Translation]) -> Translation:
 
 def _empty(text: str) -> Translation:
     """Return the translation of a text without words."""
-    all_of_it = np.ones((1, 1), np.float32)
-    words = WordWeights((END,), (END,), all_of_it)
-    return Translation(text, "", (END,), (END,), all_of_it, words, 0.0, StopReason.EOS)
+    words = WordWeights((END,), (END,), np.ones((1, 1), np.float32))
+    return Translation(text, "", (words,), (words,), 0.0, StopReason.EOS)

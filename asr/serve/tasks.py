@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -10,16 +11,19 @@ from typing import Any, Final
 import numpy as np
 from starlette.responses import JSONResponse, Response
 
-from asr.alignment.links import pharaoh, source_words
+from asr.alignment.links import attention_record
 from asr.audio.read import SAMPLE_RATE, Waveform, read_blocks
 from asr.inference.recognizer import LONGEST_ALIGNED, LONGEST_READ
-from asr.results import Transcript, Translation, weights_record
+from asr.results import Transcript, weights_record
+from asr.serve.answers import json_answer
 from asr.serve.errors import APIError
 from asr.serve.forms import Form
 from asr.serve.service import Service
+from asr.translation import Translation
 
 MOST_TEXTS: Final = 100
 MOST_CHARACTERS: Final = 20_000  # of all texts of a translation
+MOST_WEIGHTS: Final = 250_000  # of all texts; an answer of about 1.7 MB
 
 
 async def align(service: Service, form: Form) -> Response:
@@ -35,7 +39,7 @@ async def align(service: Service, form: Form) -> Response:
         audio = form.audio
         found = await service.run(lambda: recognizer.align(_waveform(audio, LONGEST_ALIGNED), text))
         transcript = replace(found, path=form.filename)
-    return JSONResponse(transcript.record_with_weights())
+    return await json_answer(transcript.record_with_weights)
 
 
 async def read(service: Service, form: Form) -> Response:
@@ -66,7 +70,7 @@ async def translate(service: Service, form: Form) -> Response:
     translator = await service.translator(form.text("to", "fr"))
     whole = form.flag("whole")
     found = await service.run(lambda: translator.translate(texts, whole=whole))
-    return JSONResponse({"translations": [translation_record(each) for each in found]})
+    return await json_answer(lambda: {"translations": translation_records(found)})
 
 
 def _waveform(path: Path, longest: float) -> Waveform:
@@ -87,25 +91,27 @@ def _waveform(path: Path, longest: float) -> Waveform:
     return Waveform(np.concatenate(blocks))
 
 
-def translation_record(translation: Translation) -> dict[str, Any]:
-    """Return a translation with the attention between its words.
+def translation_records(translations: Sequence[Translation]) -> list[dict[str, Any]]:
+    """Return translations with the attention between their words.
 
     `weights` has a row for each target word and a column for each source word, end-of-sentence
-    last in both. `confidence` is the geometric mean of the probabilities of its tokens.
+    last in both; None in all of them if the matrices have more than `MOST_WEIGHTS` entries.
+    `confidence` is the geometric mean of the probabilities of the tokens.
     """
-    words = translation.words
+    records = [_translation_record(each) for each in translations]
+    entries = sum(len(each["source_words"]) * len(each["target_words"]) for each in records)
+    for each, translation in zip(records, translations, strict=True):
+        is_small = entries <= MOST_WEIGHTS
+        each["weights"] = weights_record(translation.words.weights) if is_small else None
+    return records
+
+
+def _translation_record(translation: Translation) -> dict[str, Any]:
     mean = translation.log_probability / max(1, len(translation.target_tokens))
     return {
         "source": translation.source,
         "text": translation.text,
         "confidence": round(math.exp(min(0.0, mean)), 4),
         "stop_reason": translation.stop_reason,
-        "source_words": words.source,
-        "target_words": words.target,
-        "alignment": pharaoh(words),
-        "links": [
-            [{"word": each.word, "share": round(each.share, 3)} for each in attended]
-            for attended in source_words(words)
-        ],
-        "weights": weights_record(words.weights),
+        **attention_record(translation.words_of_sentences),
     }

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from asr.inference.recognizer import Recognizer
 from asr.render.transcripts import render
 from asr.results import Segment, Transcript, without_attention
+from asr.serve.answers import json_answer
 from asr.serve.errors import APIError, as_api_error
 from asr.serve.forms import Form
 from asr.serve.service import Service
@@ -75,15 +76,19 @@ async def transcribe(service: Service, form: Form) -> Response:
         case "json":
             return JSONResponse({"text": transcript.written, "usage": _usage(transcript.duration)})
         case "verbose_json":
-            record = verbose(transcript, wanted.words, wanted.segments)
-            if wanted.attention:
-                record |= attention_record(transcript)
-            if wanted.subtitles:
-                record |= subtitles_record(transcript)
-            return JSONResponse({**record, "usage": _usage(transcript.duration)})
+            return await json_answer(lambda: _verbose_record(transcript, wanted))
         case "vtt":
             return PlainTextResponse(render(transcript, "vtt"), media_type="text/vtt")
     return PlainTextResponse(render(transcript, wanted.format))
+
+
+def _verbose_record(transcript: Transcript, wanted: Wanted) -> dict[str, Any]:
+    record = verbose(transcript, wanted.words, wanted.segments)
+    if wanted.attention:
+        record |= attention_record(transcript)
+    if wanted.subtitles:
+        record |= subtitles_record(transcript)
+    return {**record, "usage": _usage(transcript.duration)}
 
 
 async def _events(form: Form, segments: AsyncIterator[Segment]) -> AsyncIterator[str]:

@@ -13,8 +13,15 @@ _BOUNDARY: Final = re.compile(
     re.VERBOSE,
 )
 _FULL_WIDTH: Final = re.compile(r"""[。！？]+["'”’』」）]*\s*(?=\S)""")
+_BLANK_LINES: Final = re.compile(r"(\n[^\S\n]*\n\s*)")
 _LAST_WORD: Final = re.compile(r"\w+$")
 _ABBREVIATIONS: Final = frozenset({"mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs"})
+
+
+def split_paragraphs(text: str) -> tuple[list[str], list[str]]:
+    """Split a text at its blank lines; return its paragraphs, and what separates each two."""
+    parts = _BLANK_LINES.split(text)
+    return parts[::2], parts[1::2]
 
 
 def split_sentences(text: str) -> list[str]:

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asr.alignment.links import WordWeights
 from asr.inference.subtitles import cut, translate_cues, written
-from asr.inference.translator import Translation
 from asr.results import Span
+from asr.translation import Translation, WordWeights
 
 asked: list[str] = []
 
@@ -26,7 +25,7 @@ def shout(text: str) -> Translation:
     target = (*text.upper().split(), "<eos>")
     weights = np.eye(len(source), dtype=np.float32)
     links = WordWeights(source, target, weights)
-    return Translation(text, text.upper(), source, target, weights, links, 0.0, "eos")
+    return Translation(text, text.upper(), (links,), (links,), 0.0, "eos")
 
 
 def spans(*texts: str, gap: float = 0.5) -> list[Span]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from asr.errors import UserError
-from asr.inference.translator import Translation, Translator
+from asr.inference.translator import Translator
 from asr.models.folder import save_folder
 from asr.models.settings import (
     AttentionSettings,
@@ -19,6 +19,7 @@ from asr.models.translation import build_translation_model
 from asr.runtime.torch_engine import TorchTextEngine
 from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
+from asr.translation import Translation
 
 SETTINGS = TranslationSettings(
     encoder=TextualSettings(embedding_size=8, state_size=8),
@@ -91,6 +92,13 @@ def test_sentences_are_translated_one_by_one_unless_they_are_to_be_one(
     np.testing.assert_allclose(both.weights.sum(1), 1, atol=1e-5)
     whole = translator.translate("I lost. Go home!", whole=True)
     assert whole.text != both.text
+
+
+def test_blank_lines_are_kept_and_end_a_sentence(translator: Translator) -> None:
+    first, second = translator.translate(["I lost", "Go home!"])
+    both = translator.translate("I lost\n \nGo home!\n\n")
+    assert both.text == f"{first.text}\n \n{second.text}\n\n"
+    assert both.words.source == (*first.words.source[:-1], *second.words.source)
 
 
 def test_a_beam_needs_a_hypothesis(translator: Translator) -> None:

@@ -173,6 +173,19 @@ def test_translation_has_links_and_weights(running, monkeypatch, tmp_path):
     assert len(first["links"]) == len(first["target_words"]) - 1
 
 
+def test_a_long_translation_has_links_but_no_matrix(running, monkeypatch, tmp_path):
+    from tiny_translator import write_tiny_translator
+
+    from asr.inference.translator import Translator
+
+    tiny = Translator.load(write_tiny_translator(tmp_path / "tiny"))
+    monkeypatch.setattr(running.service, "_translators", {"fr": tiny})
+    answer = running.client.post("/v1/translate", json={"text": "Go! " * 500})
+    (found,) = answer.json()["translations"]
+    assert found["weights"] is None and len(found["links"]) == len(found["target_words"]) - 1
+    assert len(answer.content) < 1e6
+
+
 def test_health_and_metrics(running):
     assert running.client.get("/health").json() == {"status": "ok", "model": "english"}
     text = running.client.get("/metrics").text

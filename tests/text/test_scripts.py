@@ -13,12 +13,13 @@ from asr.alignment.links import merge_words
 from asr.inference.subtitles import translate_cues, written
 from asr.render.picture import draw_heat_map
 from asr.render.subtitles import fit
-from asr.results import Span, Translation, WordWeights
+from asr.results import Span
 from asr.scoring.bleu import score, sentence_bleu
 from asr.scoring.words import count_words
 from asr.text.chinese import ChineseScript, script_of, to_simplified, to_traditional
 from asr.text.scripts import is_unspaced, join_words, split_words, wrap_unspaced
 from asr.text.sentences import split_sentences
+from asr.translation import Translation, WordWeights
 
 SENTENCES = ["我爱你。", "今天天气很好。", "那你呢？", "我不知道他什么时候会来。"]
 
@@ -97,7 +98,7 @@ def _echoed(text: str) -> Translation:
     words = (*split_words(text), "<eos>")
     weights = np.eye(len(words), dtype=np.float32)
     links = WordWeights(words, words, weights)
-    return Translation(text, text, words, words, weights, links, 0.0, "eos")
+    return Translation(text, text, (links,), (links,), 0.0, "eos")
 
 
 def test_simplified_and_traditional_are_told_apart() -> None:

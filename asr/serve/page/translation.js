@@ -33,11 +33,20 @@ function present(panel, found, language) {
   places[1].lang = language;
   fill(places[0], source);
   fill(places[1], target);
-  link(source, target, (at, other) => found.weights[other][at]);
-  link(target, source, (at, other) => found.weights[at][other]);
+  const weight = weightOf(found);
+  link(source, target, (at, other) => weight(other, at));
+  link(target, source, weight);
   const percent = Math.round(100 * found.confidence);
   panel.querySelector("#confidence").textContent = `Mean probability of a token: ${percent} %.`;
-  panel.querySelector(".matrix").replaceChildren(table(found));
+  panel.querySelector("details").hidden = !found.weights;
+  panel.querySelector(".matrix").replaceChildren(...found.weights ? [table(found)] : []);
+}
+
+/** Return the weight of (target word, source word); of a long text from its links alone. */
+function weightOf(found) {
+  if (found.weights) return (target, source) => found.weights[target][source];
+  const rows = found.links.map((row) => new Map(row.map(({ word, share }) => [word, share])));
+  return (target, source) => rows[target].get(source) ?? 0;
 }
 
 function elementOf(text) {
