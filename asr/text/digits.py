@@ -32,10 +32,18 @@ _IRREGULAR: Final = {
 _SIGNS: Final = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€", "percent": "%"}
 _LEAST: Final = 10  # smaller numbers are written as words, except with a sign or a fraction
 _LEAST_GROUPED: Final = 10_000  # larger numbers have commas
-_DIGITS: Final = 3  # so many digits in a row are one number, as in a telephone number
+_DIGITS: Final = 3  # spoken in a row, at least, they are one number, as in a telephone number
 _LAST_HOUR, _LAST_MINUTE = 12, 59
 _FIRST_CENTURY, _LAST_CENTURY = 13, 20  # of years that are read in two halves
 _MARKS: Final = (",", ".", "?")
+# After these two numbers are an estimate, no year or time: "ten twenty years ago".
+# fmt: off
+_COUNTED: Final = frozenset({
+    "seconds", "minutes", "hours", "days", "weeks", "months", "years", "times", "people", "men",
+    "women", "children", "inches", "feet", "yards", "miles", "meters", "metres", "pounds",
+    "percent", "dollars", "euros",
+})
+# fmt: on
 
 
 class _Number(NamedTuple):
@@ -56,7 +64,7 @@ def write_digits(words: Sequence[str], spellings: Sequence[str]) -> list[str]:
     place = 0
     while place < len(words):
         end = next((at for at in range(place, len(words)) if _mark(spellings[at])), len(words) - 1)
-        number = _number(words[place : end + 1])
+        number = _number(words[place : end + 1], words[place - 1] if place else "")
         if number is None:
             place += 1
             continue
@@ -70,13 +78,33 @@ def _mark(spelling: str) -> str:
     return spelling[-1] if spelling.endswith(_MARKS) else ""
 
 
-def _number(words: Sequence[str]) -> _Number | None:
-    """Return the number with which the words begin, if it is one that is written in digits."""
-    for read in (_digit_by_digit, _time, _year, _fraction, _ordinal, _cardinal):
+def _number(words: Sequence[str], before: str) -> _Number | None:
+    """Return the number with which the words begin, if it is one that is written in digits.
+
+    before: the word before them, or empty.
+    """
+    if words[0] == "a":
+        return _with_article(words)
+    is_seconds = before == "a" and words[1:2] == ["second"]  # "a thirty second timer"
+    readers = (_digit_by_digit, _time, _year, _fraction, _ordinal, _cardinal)
+    for read in readers[-1:] if is_seconds else readers:
         found = read(words)
         if found is not None:
-            return found
+            is_idiom = before == "at" and found.size == 3 and words[:2] == ["one", "point"]
+            return None if is_idiom else found
     return None
+
+
+def _with_article(words: Sequence[str]) -> _Number | None:
+    """Read "a hundred and fifty" as 150; "a hundred" alone stays as it is."""
+    if not _goes_on(words[1:]):
+        return None
+    spoken = ["one", *words[1:]]
+    whole, _ = _whole(spoken)
+    ordinal = _ordinal(spoken)
+    if ordinal is not None and ordinal.size > max(2, whole):
+        return ordinal._replace(text=f"a {ordinal.text}")
+    return _cardinal(spoken) if whole > 2 else None
 
 
 def _digit_by_digit(words: Sequence[str]) -> _Number | None:
@@ -85,7 +113,8 @@ def _digit_by_digit(words: Sequence[str]) -> _Number | None:
         if word not in _UNITS and word != "oh":
             break
         digits += str(_UNITS.get(word, 0))
-    return _Number(len(digits), digits) if len(digits) >= _DIGITS else None
+    has_digit = any(word != "oh" for word in words[: len(digits)])
+    return _Number(len(digits), digits) if has_digit and len(digits) >= _DIGITS else None
 
 
 def _time(words: Sequence[str]) -> _Number | None:
@@ -94,11 +123,8 @@ def _time(words: Sequence[str]) -> _Number | None:
     minutes, minute = _half(words[size:])
     if size != 1 or not 1 <= hour <= _LAST_HOUR or not minutes or minute > _LAST_MINUTE:
         return None
-    return (
-        None
-        if _goes_on(words[size + minutes :])
-        else _Number(size + minutes, f"{hour}:{minute:02}")
-    )
+    is_time = not _is_no_date(words[size + minutes :])
+    return _Number(size + minutes, f"{hour}:{minute:02}") if is_time else None
 
 
 def _year(words: Sequence[str]) -> _Number | None:
@@ -107,7 +133,8 @@ def _year(words: Sequence[str]) -> _Number | None:
     rest, year = _half(words[size:])
     if size != 1 or not _FIRST_CENTURY <= century <= _LAST_CENTURY or not rest:
         return None
-    return None if _goes_on(words[size + rest :]) else _Number(size + rest, f"{century}{year:02}")
+    is_year = not _is_no_date(words[size + rest :])
+    return _Number(size + rest, f"{century}{year:02}") if is_year else None
 
 
 def _half(words: Sequence[str]) -> tuple[int, int]:
@@ -121,6 +148,11 @@ def _half(words: Sequence[str]) -> tuple[int, int]:
 def _goes_on(words: Sequence[str]) -> bool:
     """Return whether a number does not end before these words."""
     return bool(words) and (words[0] == "hundred" or words[0] in _SCALES)
+
+
+def _is_no_date(words: Sequence[str]) -> bool:
+    """Return whether two numbers before these words are no year and no time."""
+    return _goes_on(words) or (bool(words) and words[0] in _COUNTED)
 
 
 def _fraction(words: Sequence[str]) -> _Number | None:
@@ -147,7 +179,8 @@ def _ordinal(words: Sequence[str]) -> _Number | None:
         if cardinal is None:
             continue
         whole, value = _whole([*words[: size - 1], cardinal])
-        if whole != size or value < _LEAST:
+        is_share = size == 2 and words[0] == "one"  # one millionth
+        if whole != size or value < _LEAST or is_share:
             return None
         return _Number(size, f"{_grouped(value)}{_ending(value)}")
     return None
