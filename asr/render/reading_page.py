@@ -5,9 +5,10 @@ from __future__ import annotations
 from base64 import b64encode
 from html import escape
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
-from asr.reading import Reading, ReadStatus, ReadWord
+from asr.reading import Hesitation, Reading, ReadStatus, ReadWord
 from asr.render.reading import counts
 
 _STYLE: Final = """
@@ -33,49 +34,18 @@ button.word:focus-visible { outline: .15em solid currentColor; }
 .repeated { color: var(--repeated); text-decoration: underline double; }
 .added { color: var(--added); font-style: italic; text-decoration: underline dotted; }
 .pause { color: var(--line); }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+  white-space: nowrap; }
 rt { font-size: .6em; }
 """
 
-# One word is in the order of the Tab key; the arrow keys move from word to word.
+# The script of the web page of the service plays the words.
+_WORDS: Final = Path(__file__).parents[1] / "serve" / "page" / "words.js"
 _SCRIPT: Final = """
-const audio = document.querySelector("audio");
 const words = [...document.querySelectorAll("button.word")];
-let until = Infinity;
-function select(at) {
-  words.forEach((word, index) => { word.tabIndex = index === at ? 0 : -1; });
-}
-function play(at) {
-  select(at);
-  until = Number(words[at].dataset.end);
-  audio.currentTime = Number(words[at].dataset.start);
-  audio.play();
-}
-function follow() {
-  const time = audio.currentTime;
-  if (time >= until) { until = Infinity; audio.pause(); }
-  for (const word of words) {
-    const now = !audio.paused && Number(word.dataset.start) <= time
-      && time < Number(word.dataset.end);
-    if (now && !word.classList.contains("now")) word.scrollIntoView({ block: "nearest" });
-    word.classList.toggle("now", now);
-  }
-  if (!audio.paused) requestAnimationFrame(follow);
-}
-const steps = { ArrowRight: 1, ArrowLeft: -1 };
-words.forEach((word, at) => {
-  word.addEventListener("click", () => play(at));
-  word.addEventListener("keydown", (event) => {
-    const next = event.key === "Home" ? 0 : event.key === "End" ? words.length - 1
-      : event.key in steps ? at + steps[event.key] : -1;
-    if (!words[next]) return;
-    event.preventDefault();
-    select(next);
-    words[next].focus();
-  });
+playWords(document.querySelector("audio"), words, (at) => {
+  words[at].scrollIntoView({ block: "nearest" });
 });
-audio.addEventListener("play", follow);
-audio.addEventListener("pause", follow);
-if (words.length) select(0);
 """
 
 # Nothing may be fetched; script and style are those of the file.
@@ -109,10 +79,14 @@ def to_html(reading: Reading, audio: bytes, media_type: str, title: str) -> str:
 {_lines(reading)}
 </div>
 </main>
-<script>{_SCRIPT}</script>
+<script type="module">{_script()}</script>
 </body>
 </html>
 """
+
+
+def _script() -> str:
+    return _WORDS.read_text("utf-8") + _SCRIPT
 
 
 def _figures(reading: Reading) -> str:
@@ -132,17 +106,22 @@ def _lines(reading: Reading) -> str:
         words = []
         for index, word in run:
             if index in hesitant:
-                pause = hesitant[index].end - hesitant[index].start
-                words.append(f'<span class="pause" title="pause of {pause:.1f} s">…</span>')
+                words.append(_pause(hesitant[index]))
             words.append(_word(word))
         lines.append(f"<p>{' '.join(words)}</p>")
     return "\n".join(lines)
 
 
+def _pause(hesitation: Hesitation) -> str:
+    text = f"pause of {hesitation.end - hesitation.start:.1f} s"
+    seen = f'<span aria-hidden="true" title="{text}">…</span>'
+    return f'<span class="pause">{seen}<span class="unseen">{text}</span></span>'
+
+
 def _word(word: ReadWord) -> str:
     text = escape(word.text)
     if word.start is None or word.end is None:
-        return f'<s class="word {word.status}" title="skipped">{text}</s>'
+        return f'<s class="word {word.status}">{text}<span class="unseen">, skipped</span></s>'
     label = text if word.status is ReadStatus.RIGHT else f"{text}, {_described(word)}"
     shown = text
     if word.status is ReadStatus.MISREAD and word.heard:

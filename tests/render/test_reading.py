@@ -85,6 +85,12 @@ def test_html_holds_the_recording_and_needs_nothing_else() -> None:
     assert not re.search(r"https?:|@import|<link|url\(", HTML)
 
 
+def test_skipped_words_and_pauses_are_text_for_screen_readers() -> None:
+    texts = Tags(HTML).texts
+    assert texts[texts.index("always") + 1] == ", skipped"
+    assert "pause of 1.0 s" in texts
+
+
 def test_each_word_that_was_said_is_a_button_with_its_times() -> None:
     buttons = [given for tag, given in Tags(HTML).tags if tag == "button"]
     said = [word for word in READING.words if word.start is not None]

@@ -1,17 +1,19 @@
 """The web page in Chromium, by mouse and keyboard."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-from running_service import FLAC, Running
+from running_service import FLAC, Running, wait_for
 from tiny_translator import write_tiny_translator
 
 import asr
 from asr.audio.read import read
 from asr.inference.translator import Translator
+from asr.render.reading_page import to_html
 from asr.render.transcripts import render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -124,6 +126,86 @@ def test_speech_is_shown_while_it_is_spoken(page):
     assert page.locator("#transcribe audio").evaluate("(audio) => audio.src").startswith("blob:")
 
 
+def test_a_session_refused_while_the_browser_asks_for_the_microphone_ends(browser, start):
+    with start(max_live=0) as running:
+        opened = browser.new_context(permissions=["microphone"]).new_page()
+        opened.add_init_script(
+            """const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+            const allowed = new Promise((resolve) => { window.allow = resolve; });
+            navigator.mediaDevices.getUserMedia = async (wanted) => {
+              await allowed;
+              return window.stream = await ask(wanted);
+            };"""
+        )
+        opened.goto(running.url)
+        opened.get_by_role("button", name="Speak").click()
+        opened.locator("#transcribe .status.error").wait_for()
+        opened.evaluate("window.allow()")
+        wait_for(lambda: opened.evaluate("window.stream?.getTracks()[0].readyState === 'ended'"))
+        speak = opened.get_by_role("button", name="Speak")
+        speak.wait_for()
+        assert speak.is_enabled()
+        opened.close()
+
+
+def test_a_microphone_that_cannot_be_used_is_released(page):
+    page.evaluate(
+        """() => {
+          const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+          navigator.mediaDevices.getUserMedia = async (wanted) => window.stream = await ask(wanted);
+          AudioWorklet.prototype.addModule = async () => { throw new Error("no worklet"); };
+        }"""
+    )
+    page.get_by_role("tab", name="Read aloud").click()
+    page.get_by_role("button", name="Read aloud").click()
+    page.locator("#read .status.error").wait_for()
+    assert page.evaluate("window.stream.getTracks()[0].readyState") == "ended"
+
+
+def test_an_earlier_answer_does_not_replace_a_later_one(page):
+    waiting = []
+
+    def answer(route, text):
+        record = {"text": text, "source_words": [text, "<eos>"], "target_words": [text, "<eos>"]}
+        record |= {"weights": None, "links": [[{"word": 0, "share": 0.9}]], "confidence": 1.0}
+        route.fulfill(json={"translations": [record]})
+
+    page.route("**/v1/translate", lambda route: waiting.append(route))
+    page.get_by_role("tab", name="Translate").click()
+    for text in ("one", "two"):
+        page.fill("#source-text", text)
+        page.get_by_role("button", name="Translate").click()
+    page.wait_for_timeout(200)
+    answer(waiting[1], "two")
+    word = page.locator("#target-words .word")
+    word.wait_for()
+    with contextlib.suppress(Exception):  # the browser has aborted it
+        answer(waiting[0], "one")
+    page.wait_for_timeout(200)
+    assert word.all_inner_texts() == ["two"]
+    assert word.get_attribute("aria-label") == "two: two 90 %"  # before it has the focus
+    assert page.locator("#translate details").is_hidden()  # no matrix of all weights
+    assert page.locator("#translate .status").inner_text() == ""
+
+
+def test_the_page_of_a_reading_plays_on_after_a_word(browser, recognizer, tmp_path):
+    reading = recognizer.read(FLAC, "A cold lucid indifference reigned")
+    flac = Path(FLAC).read_bytes()
+    path = tmp_path / "reading.html"
+    path.write_text(to_html(reading, flac, "audio/flac", "reading"), "utf-8")
+    opened = browser.new_page()
+    opened.goto(path.as_uri())
+    word = opened.locator("button.word").first
+    word.click()
+    opened.locator("button.word.now").wait_for()
+    opened.evaluate("document.querySelector('audio').pause()")
+    opened.wait_for_timeout(100)
+    opened.evaluate("document.querySelector('audio').play()")
+    end = float(word.get_attribute("data-end"))
+    wait_for(lambda: opened.evaluate("document.querySelector('audio').currentTime") > end + 0.3)
+    opened.close()
+
+
 def test_a_page_that_was_read_aloud(page, clips, tmp_path, recognizer):
     path = tmp_path / "clip.wav"
     path.write_bytes(clips[0])
@@ -137,6 +219,9 @@ def test_a_page_that_was_read_aloud(page, clips, tmp_path, recognizer):
     shown = page.locator("#read .reading .word").all()
     classes = [each.get_attribute("class").split()[-1] for each in shown]
     assert classes == [word.status.value for word in reading.words]
+    for word, element in zip(reading.words, shown, strict=True):
+        if word.start is None:
+            assert element.text_content() == f"{word.text}, skipped"
 
 
 def test_words_of_a_translation_are_linked(page, running, monkeypatch, tmp_path):

@@ -1,10 +1,11 @@
 // The reading tutor: a page, and how it was read aloud.
-import { call, statusOf } from "./app.js";
+import { caller, statusOf } from "./app.js";
 import { load, record, setUpSource, wav } from "./recording.js";
 import { fill, playWords, wordButton } from "./words.js";
 
 export function setUpReading(panel) {
   const show = statusOf(panel);
+  const call = caller();
   const page = panel.querySelector("textarea");
   const speak = panel.querySelector(".speak");
   let stop = null;
@@ -25,7 +26,7 @@ export function setUpReading(panel) {
       present(panel, file, reading);
       show("");
     } catch (error) {
-      show(error.message, true);
+      show.failure(error);
     }
   }
 
@@ -44,7 +45,7 @@ export function setUpReading(panel) {
     } catch (error) {
       show(`No microphone: ${error.message}`, true);
     }
-    speak.ariaPressed = String(stop !== null);
+    speak.classList.toggle("on", stop !== null);
     speak.textContent = stop ? "Stop" : "Read aloud";
     speak.disabled = false;
   }
@@ -90,8 +91,10 @@ function elementOf(word) {
   if (word.start === null) {
     const skipped = document.createElement("s");
     skipped.className = "word skipped";
-    skipped.textContent = word.word;
-    skipped.title = "skipped";
+    const spoken = document.createElement("span");
+    spoken.className = "unseen";
+    spoken.textContent = ", skipped";
+    skipped.append(word.word, spoken);
     return skipped;
   }
   const said = word.status === "misread" && word.heard ? ` as ${word.heard}` : "";

@@ -31,14 +31,20 @@ export async function record(onSamples) {
   if (!navigator.mediaDevices) throw new Error("the microphone needs https, or localhost");
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext({ sampleRate: RATE });
-  await context.audioWorklet.addModule("page/worklet.js");
-  const node = new AudioWorkletNode(context, "samples");
-  node.port.onmessage = (event) => onSamples(event.data);
-  context.createMediaStreamSource(stream).connect(node);
-  return async () => {
+  async function stop() {
     for (const track of stream.getTracks()) track.stop();
     if (context.state !== "closed") await context.close();
-  };
+  }
+  try {
+    await context.audioWorklet.addModule("page/worklet.js");
+    const node = new AudioWorkletNode(context, "samples");
+    node.port.onmessage = (event) => onSamples(event.data);
+    context.createMediaStreamSource(stream).connect(node);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return stop;
 }
 
 /** Return chunks of 16-bit samples as a WAV file. */

@@ -1,11 +1,12 @@
 // A recording or speech → text with confidence, times, picture and subtitles.
-import { apiKey, call, statusOf } from "./app.js";
+import { apiKey, caller, statusOf } from "./app.js";
 import { draw } from "./picture.js";
 import { load, RATE, record, samplesOf, setUpSource, wav } from "./recording.js";
 import { fill, playWords, wordButton } from "./words.js";
 
 export function setUpTranscription(panel) {
   const show = statusOf(panel);
+  const call = caller();
   const speak = panel.querySelector(".speak");
   let session = null;
 
@@ -22,7 +23,7 @@ export function setUpTranscription(panel) {
       show(found.text ? `${found.words.length} words, ${found.duration.toFixed(1)} s.`
         : "No speech was found.");
     } catch (error) {
-      show(error.message, true);
+      show.failure(error);
     }
   }
 
@@ -40,11 +41,11 @@ export function setUpTranscription(panel) {
 
   function ended() {
     session = null;
-    speak.ariaPressed = "false";
+    speak.classList.remove("on");
     speak.textContent = "Speak";
   }
 
-  /** Send the microphone to the service, and show what comes. */
+  /** Send the microphone to the service, and show what comes; null: the service has refused. */
   async function listen() {
     const address = new URL("v1/live", location.href);
     address.protocol = address.protocol.replace("http", "ws");
@@ -73,18 +74,22 @@ export function setUpTranscription(panel) {
         show(found.words.length ? `${found.words.length} words.` : "No speech was found.");
       }
     };
-    const stop = await record((samples) => {
+    const recording = record((samples) => {
       chunks.push(samples);
       if (socket.readyState === WebSocket.OPEN) socket.send(samples);
     }).catch((error) => {
       socket.close();
       throw new Error(`No microphone: ${error.message}`);
     });
-    socket.onclose = async () => {
-      await stop();
+    const closed = new Promise((resolve) => { socket.onclose = resolve; });
+    closed.then(async () => {
       ended();
-    };
-    speak.ariaPressed = "true";
+      const stop = await recording;
+      await stop();
+    }).catch(() => {}); // no microphone: shown below
+    const stop = await Promise.race([recording, closed.then(() => null)]);
+    if (!stop) return null;
+    speak.classList.add("on");
     speak.textContent = "Stop";
     show("Listening; text is final at pauses.");
     return {

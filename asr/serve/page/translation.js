@@ -1,11 +1,10 @@
 // A translation, with the attention between its words on both sides.
-import { call, statusOf } from "./app.js";
+import { caller, statusOf } from "./app.js";
 import { fill, moveByArrows } from "./words.js";
-
-const STRONG = 0.6; // weight from which the number in a cell is written in the other colour
 
 export function setUpTranslation(panel) {
   const show = statusOf(panel);
+  const call = caller();
   panel.querySelector("form").addEventListener("submit", async (event) => {
     event.preventDefault();
     const text = panel.querySelector("textarea").value.trim();
@@ -20,7 +19,7 @@ export function setUpTranslation(panel) {
       present(panel, translations[0], to);
       show("");
     } catch (error) {
-      show(error.message, true);
+      show.failure(error);
     }
   });
 }
@@ -69,10 +68,10 @@ function link(words, others, weight) {
       if (at !== null && share >= 10) word.title = `${share} %`;
       else word.removeAttribute("title");
     });
-    if (at !== null) words[at].ariaLabel = described(words[at], others, (other) => weight(at, other));
   }
   moveByArrows(words);
   words.forEach((word, at) => {
+    word.ariaLabel = described(word, others, (other) => weight(at, other));
     word.addEventListener("mouseenter", () => select(at));
     word.addEventListener("focus", () => select(at));
     word.addEventListener("mouseleave", () => select(null));
@@ -101,7 +100,6 @@ function table(found) {
       const cell = line.insertCell();
       cell.textContent = weight >= 0.005 ? weight.toFixed(2).replace("0.", ".") : "";
       cell.style.setProperty("--share", `${Math.round(100 * weight)}%`);
-      cell.classList.toggle("strong", weight >= STRONG);
     }
   });
   return result;
