@@ -38,6 +38,13 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except UserError as error:
         complain(error)
         return FAILED
+    except UnicodeEncodeError as error:
+        character = error.object[error.start]
+        complain(
+            f"{character!r} cannot be written as {error.encoding}; wanted arguments in UTF-8, and "
+            "PYTHONIOENCODING=utf-8 if the output is not"
+        )
+        return FAILED
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         extra = EXTRAS.get(package)

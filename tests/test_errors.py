@@ -36,6 +36,12 @@ def raising(error: BaseException):
             2,
             "asr: error: a.wav: No such file\n",
         ),
+        (
+            lambda: "caf\xe9".encode("ascii"),
+            2,
+            "asr: error: '\xe9' cannot be written as ascii; wanted arguments in UTF-8, and "
+            "PYTHONIOENCODING=utf-8 if the output is not\n",
+        ),
         (raising(OSError("disk")), 2, "asr: error: disk\n"),
         (raising(BrokenPipeError()), 141, ""),
         (raising(KeyboardInterrupt()), 130, ""),

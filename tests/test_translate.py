@@ -121,6 +121,12 @@ def test_alignments_in_pharaoh_form_and_in_json(run) -> None:
         assert record["text"].split() == record["target_words"][:-1]
 
 
+def test_an_argument_that_is_not_utf_8_is_one_line(run) -> None:
+    found = run("Hello \udcff there")
+    assert found.status == 2 and found.out == ""
+    assert found.err == "asr: error: got a text with '\\udcff', half a character; wanted UTF-8\n"
+
+
 @pytest.mark.parametrize("by", ["file", "stdin"])
 def test_subtitles_keep_their_times(
     run, said: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str

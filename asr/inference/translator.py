@@ -146,7 +146,7 @@ class Translator:
             separately, as in the training of most models, and blank lines are kept.
         The translation of a text without words is empty.
 
-        Raises UserError if the beam or the penalty is out of range.
+        Raises UserError if the beam or the penalty is out of range, or a text is not valid Unicode.
         """
         options = TranslationOptions()
         if beam is not None:
@@ -154,6 +154,7 @@ class Translator:
         if length_penalty is not None:
             options = replace(options, length_penalty=length_penalty)
         given = [texts] if isinstance(texts, str) else texts
+        _require_unicode(given)
         parts = [_Parts.of(text, whole) for text in given]
         sentences = [each for its in parts for each in its.sentences]
         translated = iter(self._sentences(sentences, options.search))
@@ -255,6 +256,16 @@ def _chained(text: str, parts: _Parts, sentences: Sequence[Translation]) -> Tran
         log_probability=sum(each.log_probability for each in sentences),
         stop_reason=next(iter(stops), StopReason.EOS),
     )
+
+
+def _require_unicode(texts: Sequence[str]) -> None:
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"got a text with {text[error.start]!r}, half a character; wanted UTF-8"
+            ) from None
 
 
 def _empty(text: str) -> Translation:

@@ -56,7 +56,7 @@ def build(service: Service) -> Starlette:
         try:
             yield
         finally:
-            await service.close()
+            service.close()
 
     return Starlette(
         routes=_routes(service),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -15,11 +14,10 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from asr.errors import UserError
-from asr.serve.errors import APIError, as_api_error
+from asr.serve.errors import APIError, as_api_error, unavailable
 from asr.serve.forms import MEGABYTE, Form, form_of
 from asr.serve.service import Service
 
-LOG = logging.getLogger("asr.serve")
 CLIENT_LEFT: Final = 499  # the status in metrics, as nginx has it
 
 Handler: TypeAlias = Callable[[Service, Form], Awaitable[Response]]
@@ -32,7 +30,13 @@ def require_key(service: Service, connection: HTTPConnection) -> None:
     Raises:
         APIError: it is missing or wrong.
     """
-    require_right_key(service, connection.headers.get("authorization", "").removeprefix("Bearer "))
+    require_right_key(service, bearer(connection))
+
+
+def bearer(connection: HTTPConnection) -> str:
+    """Return the key in the headers of a request; empty if there is none."""
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 def require_right_key(service: Service, given: str) -> None:
@@ -73,10 +77,11 @@ class Endpoint:
         except Exception as error:
             if status != CLIENT_LEFT:  # the answer has begun: all that can be done is to cut it off
                 raise
-            found = as_api_error(error)
-            if found.status == 500:
-                LOG.exception("%s failed", self._name)
-            await found.response()(scope, receive, noting)
+            await as_api_error(error, self._name).response()(scope, receive, noting)
+        except asyncio.CancelledError:  # the service stops, and its time for that is over
+            if status != CLIENT_LEFT or not self._service.stopping.is_set():
+                raise
+            await unavailable().response()(scope, receive, noting)
         finally:
             metrics.requests.labels(self._name, str(status)).inc()
             metrics.seconds.labels(self._name).observe(time.perf_counter() - started)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -33,8 +33,8 @@ class Form:
     filename: str = ""
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the last value of a field."""
-        return self.fields[name][-1] if self.fields.get(name) else default
+        """Return the last value of a field; an empty one counts as absent."""
+        return (self.fields.get(name) or [""])[-1] or default
 
     def texts(self, name: str) -> list[str]:
         """Return all values of a field, whether it is spelt `name` or `name[]`."""
@@ -115,13 +115,20 @@ async def _from_form(request: Request, path: Path) -> Form:
 
 def _from_json(body: bytes) -> Form:
     """Return an object of texts, lists of texts, numbers and booleans as a form."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise APIError(400, "the body is no JSON object", "bad_json")
+    found = json_object(body)
+    if found is None:
+        raise APIError(400, "the body is no JSON object in valid Unicode", "bad_json")
     return Form({name: _values(name, value) for name, value in found.items()})
+
+
+def json_object(content: str | bytes) -> dict[str, Any] | None:
+    """Return a JSON object; None if it is something else, or holds half a surrogate pair."""
+    try:
+        found = json.loads(content)
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _values(name: str, value: object) -> list[str]:

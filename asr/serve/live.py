@@ -19,8 +19,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from asr.audio.read import SAMPLE_RATE
 from asr.inference.live import Event, Finalised, LiveText, pcm_samples
 from asr.results import Segment, Transcript, without_attention
-from asr.serve.endpoint import require_right_key
+from asr.serve.endpoint import bearer, require_right_key
 from asr.serve.errors import APIError, as_api_error
+from asr.serve.forms import json_object
 from asr.serve.service import Service
 from asr.serve.verbose import segment_attention, subtitles_record
 
@@ -39,7 +40,7 @@ async def live(service: Service, socket: WebSocket) -> None:
     code = NORMAL
     try:
         start = await _start(socket)
-        require_right_key(service, _bearer(socket) or str(start.get("api_key", "")))
+        require_right_key(service, bearer(socket) or str(start.get("api_key", "")))
         with service.session():
             session = _Session(service, socket, start)
             await session.run()
@@ -47,7 +48,7 @@ async def live(service: Service, socket: WebSocket) -> None:
     except WebSocketDisconnect:
         return
     except Exception as error:
-        await _send(socket, {"type": "error", **as_api_error(error).record()})
+        await _send(socket, {"type": "error", **as_api_error(error, "a live session").record()})
         code = REFUSED
     await _close(socket, code)
 
@@ -126,7 +127,7 @@ def _samples(message: Any) -> bytes | None:
         raise WebSocketDisconnect(message.get("code", GOING_AWAY))
     content = message.get("bytes")
     if content is None:
-        if _json(message.get("text") or "").get("type") == "stop":
+        if (json_object(message.get("text") or "") or {}).get("type") == "stop":
             return None
         raise APIError(400, 'wanted samples, or {"type": "stop"}', "bad_message")
     if len(content) % 2:
@@ -147,28 +148,19 @@ async def _start(socket: WebSocket) -> dict[str, Any]:
         raise APIError(408, "no message came", "timeout") from None
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code", GOING_AWAY))
-    start = _json(message.get("text") or "")
+    start = json_object(message.get("text") or "") or {}
     if start.get("type") != "start":
         raise APIError(400, 'wanted {"type": "start", "rate": HZ} first', "bad_message")
     return start
 
 
-def _json(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _bearer(socket: WebSocket) -> str:
-    return socket.headers.get("authorization", "").removeprefix("Bearer ")
-
-
 def _is_of_another_site(socket: WebSocket) -> bool:
     """Whether a browser opened this from a page of another host."""
     origin = socket.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != socket.headers.get("host")
+    try:
+        return origin is not None and urlsplit(origin).netloc != socket.headers.get("host")
+    except ValueError:  # it is no address
+        return True
 
 
 async def _send(socket: WebSocket, record: dict[str, Any]) -> None:

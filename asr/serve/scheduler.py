@@ -142,11 +142,15 @@ class Scheduler:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Stop after the current batch; recordings that are not finished fail."""
+        """Stop after the current batch, without waiting; recordings that are not finished fail."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
-        self._thread.join()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the thread has not ended."""
+        return self._thread.is_alive()
 
     def _run(self) -> None:
         while jobs := self._waiting():
@@ -221,7 +225,7 @@ def _fits(batch: Sequence[tuple[Job, Piece]], piece: Piece) -> bool:
 
 
 def _decoded(batch: Sequence[tuple[Job, Piece]]) -> Iterator[tuple[Job, Segment]]:
-    """Decode a batch. If that fails, each piece alone: only the guilty recording fails."""
+    """Decode a batch; if that fails, each piece alone, so that the others succeed."""
     if not batch:
         return
     recognizer = batch[0][0].recognizer

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
+import signal
 import socket
+import sys
+import time
 from typing import Final
 
 import uvicorn
@@ -39,19 +44,26 @@ class Server(uvicorn.Server):
         for server in self.servers:
             server.close()
         self._service.stopping.set()
-        try:
-            async with asyncio.timeout(self._service.limits.stop_seconds):
-                while self._service.sessions and not self.force_exit:
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            pass
+        end = time.monotonic() + self._service.limits.stop_seconds
+        while self._service.sessions and not self.force_exit and time.monotonic() < end:
+            await asyncio.sleep(POLL_SECONDS)
+        self.config.timeout_graceful_shutdown = max(0, math.ceil(end - time.monotonic()))
         await super().shutdown(sockets)
 
 
 def serve(service: Service, listening: socket.socket) -> None:
-    """Answer requests until SIGINT or SIGTERM."""
+    """Answer requests until SIGINT or SIGTERM.
+
+    Work that takes longer than the service may take to stop ends with the process, at once.
+    """
+    its = server(service)
+    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has stopped
+        signal.signal(each, its.handle_exit)
     with listening:
-        server(service).run([listening])
+        its.run([listening])
+    if service.is_working:
+        sys.stdout.flush()
+        os._exit(0)  # the interpreter would wait for the threads
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -80,6 +92,5 @@ def server(service: Service) -> Server:
         server_header=False,
         backlog=BACKLOG,
         limit_concurrency=max(CONNECTIONS_AT_LEAST, CONNECTIONS * limits.max_requests),
-        timeout_graceful_shutdown=round(limits.stop_seconds),
     )
     return Server(config, service)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from prometheus_client import Gauge
 
@@ -21,7 +21,8 @@ from asr.serve.metrics import Metrics
 from asr.serve.scheduler import Ended, Job, Scheduler
 from asr.serve.settings import ServiceLimits
 
-ALIASES: Final = ("whisper-1",)  # names that clients of other services send
+# names that clients of other services send
+ALIASES: Final = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
 
 Result = TypeVar("Result")
 
@@ -45,6 +46,7 @@ class Service:
         self._single = ThreadPoolExecutor(1, "single")  # alignment, reading, translation
         self._live = ThreadPoolExecutor(max(1, limits.max_live), "live")
         self._translators: dict[str, Translator] = {}
+        self._futures: set[Future[Any]] = set()  # what the executors work on
         self._accepted = 0
         self._sessions = 0
 
@@ -129,11 +131,17 @@ class Service:
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Run what is not batched, one at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._single, work)
+        return await self._in(self._single, work)
 
     async def run_live(self, work: Callable[[], Result]) -> Result:
         """Run a step of a live session; each session may have a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._live, work)
+        return await self._in(self._live, work)
+
+    async def _in(self, executor: Executor, work: Callable[[], Result]) -> Result:
+        future = executor.submit(work)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return await asyncio.wrap_future(future)
 
     async def translator(self, to: str) -> Translator:
         """Return the package's translator to a language, which is loaded when first used.
@@ -141,15 +149,26 @@ class Service:
         Raises:
             UserError: there is none.
         """
+        if to in self._translators:  # also while the thread works for somebody else
+            return self._translators[to]
+        return await self.run(partial(self._loaded_translator, to))
+
+    def _loaded_translator(self, to: str) -> Translator:
+        """Load a translator unless an earlier request has; in the thread of `run`."""
         if to not in self._translators:
-            self._translators[to] = await self.run(partial(Translator.load, to=to))
+            self._translators[to] = Translator.load(to=to)
         return self._translators[to]
 
-    async def close(self) -> None:
-        """End the threads; what still runs is finished, what waits fails."""
-        await asyncio.to_thread(self._scheduler.stop)
+    @property
+    def is_working(self) -> bool:
+        """Whether a thread still works, for instance after `close`."""
+        return bool(self._futures) or self._scheduler.is_working
+
+    def close(self) -> None:
+        """Let the threads end after what they are doing; what waits fails."""
+        self._scheduler.stop()
         for executor in (self._single, self._live):
-            executor.shutdown(wait=True, cancel_futures=True)
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import AsyncIterator
@@ -45,7 +46,9 @@ class Wanted:
             APIError: a value is not known, or the model is not served.
         """
         service.require_speech_model(form.text("model"))
-        _require("language", form.text("language").lower(), LANGUAGES)
+        language = form.text("language").lower().replace("_", "-")
+        _require("language", language.partition("-")[0], LANGUAGES)
+        _require_temperature(form.text("temperature", "0"))
         kind = _require("response_format", form.text("response_format", "json"), FORMATS)
         granularities = form.texts("timestamp_granularities") or ["segment"]
         for each in granularities:
@@ -68,7 +71,10 @@ async def transcribe(service: Service, form: Form) -> Response:
     wanted = Wanted.of(service, form)
     segments = service.segments(form.audio, wanted.recognizer)
     if wanted.stream:
-        return StreamingResponse(_events(form, segments), media_type="text/event-stream")
+        end = asyncio.get_running_loop().time() + service.limits.timeout
+        first = await anext(segments)  # a recording that cannot be read has an error status
+        events = _events(form, _until(end, first, segments))
+        return StreamingResponse(events, media_type="text/event-stream")
     kept = [each if wanted.attention else without_attention(each) async for each in segments]
     seconds = service.recognizer.loaded.seconds_per_annotation
     transcript = Transcript(form.filename, kept[-1].end, seconds, tuple(kept))
@@ -91,6 +97,24 @@ def _verbose_record(transcript: Transcript, wanted: Wanted) -> dict[str, Any]:
     return {**record, "usage": _usage(transcript.duration)}
 
 
+async def _until(
+    end: float, first: Segment, others: AsyncIterator[Segment]
+) -> AsyncIterator[Segment]:
+    """Yield the segments until a time of the event loop.
+
+    Raises:
+        APIError: they are not complete by then.
+    """
+    segment: Segment | None = first
+    while segment is not None:
+        yield segment
+        try:
+            async with asyncio.timeout_at(end):
+                segment = await anext(others, None)
+        except TimeoutError:
+            raise APIError(504, "the request took too long", "timeout") from None
+
+
 async def _events(form: Form, segments: AsyncIterator[Segment]) -> AsyncIterator[str]:
     """Yield server-sent events: the text of each segment as it comes, then all of it."""
     texts: list[str] = []
@@ -105,7 +129,7 @@ async def _events(form: Form, segments: AsyncIterator[Segment]) -> AsyncIterator
         done = {"type": "transcript.text.done", "text": " ".join(texts), "usage": _usage(end)}
         yield _event(done)
     except Exception as error:  # the status has been sent: clients find the error in the stream
-        yield _event(as_api_error(form.named(error)).record())
+        yield _event(as_api_error(form.named(error), "a stream").record())
 
 
 def _event(record: dict[str, Any]) -> str:
@@ -124,6 +148,18 @@ def _configured(recognizer: Recognizer, form: Form) -> Recognizer:
     if form.flag("digits"):
         recognizer = recognizer.with_digits()
     return recognizer.configured(beam=int(beam)) if beam else recognizer
+
+
+def _require_temperature(value: str) -> None:
+    """Check the temperature of the API, which has no effect here."""
+    try:
+        is_valid = 0 <= float(value) <= 1
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise APIError(
+            400, f"temperature: got {value!r}, wanted 0 to 1", "bad_value", "temperature"
+        )
 
 
 def _require(name: str, value: str, known: tuple[str, ...]) -> str:

@@ -65,6 +65,7 @@ def test_text_is_that_of_live_recognition(running, recognizer):
         (['{"type": "start", "rate": "fast"}'], "rate: got"),
         (['{"type": "start", "rate": 10}'], "a rate of 10 Hz"),
         ([START, b"\0"], "whole 16-bit samples"),
+        (['{"type": "start", "api_key": "\\ud800"}'], 'wanted {"type": "start"'),
         ([START, "{}"], "wanted samples, or"),
     ],
 )
@@ -77,8 +78,10 @@ def test_wrong_messages_are_answered_and_end_the_session(running, messages, prob
 
 
 def test_pages_of_other_sites_are_refused(running):
-    with pytest.raises(InvalidStatus):
-        connect(url(running), origin="http://elsewhere.example")
+    for origin in ("http://elsewhere.example", "http://["):
+        with pytest.raises(InvalidStatus) as refused:
+            connect(url(running), origin=origin)
+        assert refused.value.response.status_code == 403
     with connect(url(running), origin=running.url) as socket:
         socket.send(START)
         assert json.loads(socket.recv())["type"] == "ready"

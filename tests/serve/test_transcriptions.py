@@ -1,7 +1,9 @@
 """`/v1/audio/transcriptions` by the official client, and equal to the recogniser's own results."""
 
+import asyncio
 import io
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
@@ -10,6 +12,8 @@ from running_service import Running
 
 import asr
 from asr.render.transcripts import render
+from asr.serve.forms import Form
+from asr.serve.transcription import _events, _until
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +102,66 @@ def test_the_stream_has_all_of_the_text(client, clips, expected):
 
 
 def test_an_error_in_a_stream_is_an_error_of_the_client(client, running):
-    with pytest.raises(openai.APIError, match=r"^clip\.wav: "):
+    with pytest.raises(openai.BadRequestError, match=r"clip\.wav: "):
         list(
             client.audio.transcriptions.create(
                 model="english", file=file_of(b"RIFFxxxx" * 9), stream=True
             )
         )
+
+
+def test_a_stream_that_takes_too_long_ends_with_an_error(recognizer, clips, tmp_path):
+    (tmp_path / "clip.wav").write_bytes(clips[0])
+    segment = recognizer.transcribe(clips[0]).segments[0]
+
+    async def segments():
+        yield segment
+        await asyncio.sleep(60)
+
+    async def events():
+        source = segments()
+        first = await anext(source)
+        end = asyncio.get_running_loop().time() + 0.05
+        return [
+            json.loads(each[5:]) async for each in _events(Form({}), _until(end, first, source))
+        ]
+
+    delta, error = asyncio.run(events())
+    assert delta["type"] == "transcript.text.delta" and error["error"]["code"] == "timeout"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stream": "", "response_format": "", "language": ""},
+        {"language": "en-US", "model": "gpt-4o-transcribe", "temperature": "1"},
+        {"language": "EN_gb", "model": "gpt-4o-mini-transcribe", "temperature": ""},
+    ],
+)
+def test_fields_of_other_clients_are_accepted(running, clips, fields):
+    found = running.post("/v1/audio/transcriptions", clips[0], **fields)
+    assert found.status_code == 200 and found.json()["text"]
+
+
+def test_translations_at_the_same_time_load_the_model_once(running, monkeypatch, tmp_path):
+    from tiny_translator import write_tiny_translator
+
+    from asr.inference.translator import Translator
+
+    tiny = Translator.load(write_tiny_translator(tmp_path / "tiny"))
+    loaded = []
+
+    def load(to):
+        time.sleep(0.1)
+        loaded.append(to)
+        return tiny
+
+    monkeypatch.setattr(Translator, "load", load)
+    monkeypatch.setattr(running.service, "_translators", {})
+    with ThreadPoolExecutor(5) as pool:
+        asked = {"text": "go .", "to": "fr"}
+        list(pool.map(lambda _: running.client.post("/v1/translate", json=asked), range(5)))
+    assert loaded == ["fr"]
 
 
 def test_requests_at_the_same_time_share_batches_and_keep_their_results(running, clips, expected):
