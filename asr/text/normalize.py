@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from functools import lru_cache
 from typing import Final
+
+from asr.text.abbreviations import WITH_OR_WITHOUT, WITH_STOP
 
 _LONGEST_NUMBER: Final = 15  # digits; longer numbers are spelt digit by digit
 _CURRENCIES: Final = {  # sign: singular, plural, hundredth singular, hundredth plural
@@ -16,19 +18,6 @@ _CURRENCIES: Final = {  # sign: singular, plural, hundredth singular, hundredth 
     "₹": ("rupee", "rupees", "paisa", "paise"),
 }
 _SCALES: Final = {"k": "thousand", "m": "million", "bn": "billion", "tn": "trillion"}
-_WITH_STOP: Final = {  # only with a full stop: without it they are words, endings or initials
-    "prof": "professor",
-    "st": "saint",
-    "jr": "junior",
-    "sr": "senior",
-}
-_WITH_OR_WITHOUT: Final = {
-    "mr": "mister",
-    "mrs": "missus",
-    "dr": "doctor",
-    "vs": "versus",
-    "etc": "et cetera",
-}
 _SIGNS: Final = {
     "&": " and ",
     "%": " percent ",
@@ -58,9 +47,18 @@ _FOLDS: Final = str.maketrans(
 # The curly opening quote is an apostrophe only if the beginning of a word is elided.
 _OPENING_QUOTE: Final = re.compile("(?<!\\w)\u2018(?!(?:tis|twas|em|til|cause|bout)\\b)", re.I)
 
-_NUMBER: Final = r"\d+(?:,\d{3})*(?:\.\d+)?"
+# Thousands have commas, or as in India 1,00,000.
+_NUMBER: Final = r"(?:\d{1,2}(?:,\d{2})+,\d{3}|\d+(?:,\d{3})*)(?:\.\d+)?"
 _MONEY: Final = re.compile(
-    rf"([$£€¥₹])\s?({_NUMBER})(?:\s+(hundred|thousand|million|billion|trillion)\b|(k|m|bn|tn)\b)?"
+    rf"([$£€¥₹])\s?({_NUMBER})(?:[\s-]+(hundred|thousand|million|billion|trillion)\b|(k|m|bn|tn)\b)?"
+)
+_MONEY_RANGE: Final = re.compile(r"([$£€¥₹])\s?(\d+(?:,\d{3})*)\s?[\N{EN DASH}-]\s?[$£€¥₹]?(?=\d)")
+_LESS_THAN_ONE: Final = re.compile(r"(?<![\w.,])\.(\d+)")  # .300
+_MONEY_LESS_THAN_ONE: Final = re.compile(r"([$£€¥₹]\s?)(?=\.\d)")  # $.99
+# 10 000: the spaces of an ordinary text only before 000.
+_SPACED: Final = re.compile(
+    r"(?<![\d.,])(\d{1,3})((?:[\N{NO-BREAK SPACE}\N{THIN SPACE}\N{NARROW NO-BREAK SPACE}]\d{3})+"
+    r"|(?: \d{3})* 000)(?![\d.,]\d|\d)"
 )
 _MONEY_BEHIND: Final = re.compile(rf"({_NUMBER})\s?([€£¥₹])")
 _CENTS: Final = re.compile(r"(\d+)\s?¢")
@@ -71,14 +69,16 @@ _FRACTION: Final = re.compile(
 )
 _HALVES: Final = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _RANGE: Final = re.compile(r"(?<=\d)\s?\N{EN DASH}\s?(?=\d)")
-_NUMERO: Final = re.compile(r"(?:\bno\.\s?|#)(?=\d)")
+_NUMERO: Final = re.compile(r"(?:\bN[Oo]\.\s?|\bno\.|#)(?=\d)")  # but "I said no. 5 came"
+_STREET: Final = re.compile(r"(?<=\w )St\.(?=\s+[a-z]|[,;:!?)]|\s*$)")  # else it is Saint
+_POWERS: Final = str.maketrans({"²": " squared ", "³": " cubed "})
 _SLASH: Final = str.maketrans({"\N{FRACTION SLASH}": "/"})
 _MARKUP: Final = re.compile(r"</?[A-Za-z][^<>]*>|\[[^\[\]]*\]")  # <i>, [laughter]
 _ORDINAL: Final = re.compile(r"(\d+(?:,\d{3})*)(?:st|nd|rd|th)\b")
 _DECADE: Final = re.compile(r"\b(\d{3}0|\d0)'?s\b")
 _PLAIN: Final = re.compile(_NUMBER)
 _DIGIT: Final = re.compile(r"\d")
-_ABBREVIATION: Final = re.compile(rf"\b({'|'.join(_WITH_STOP)})\.")
+_ABBREVIATION: Final = re.compile(rf"\b({'|'.join(WITH_STOP)})\.")
 # 'word' in single quotes. Quotes around a phrase are ambiguous ('tis … dogs') and are kept.
 _QUOTED_WORD: Final = re.compile(r"(?<![a-z'])'([a-z]+(?:'[a-z]+)*)'(?![a-z'])")
 
@@ -92,21 +92,27 @@ def normalize(text: str) -> str:
     "dogs'"), not around one; hyphens, dashes and all other signs become spaces. Letters of other
     scripts are dropped. The function is idempotent.
     """
-    text = _fold(_MARKUP.sub(" ", text))
-    text = _ABBREVIATION.sub(lambda found: f" {_WITH_STOP[found[1]]} ", text)
+    text = _STREET.sub("street", _MARKUP.sub(" ", text))
+    if _DIGIT.search(text):
+        text = _SPACED.sub(lambda found: re.sub(r"\s", "", found[0]), text)
+        text = _NUMERO.sub(" number ", text)
+    text = _fold(text)
+    text = _ABBREVIATION.sub(lambda found: f" {WITH_STOP[found[1]]} ", text)
     if _DIGIT.search(text):
         text = _spell_digits(text)
     for sign, word in _SIGNS.items():
         text = text.replace(sign, word)
     text = re.sub(r"[^a-z' ]|'{2,}", " ", text)
     text = _QUOTED_WORD.sub(r" \1 ", text)
-    words = [_WITH_OR_WITHOUT.get(word, word) for word in text.split() if word != "'"]
+    words = [WITH_OR_WITHOUT.get(word, word) for word in text.split() if word != "'"]
     return re.sub(r"(?<=[a-z]) 's\b", "'s", " ".join(words))  # "1984's" was split before its 's
 
 
 def _spell_digits(text: str) -> str:
     """Replace everything with digits by words; text: folded."""
-    text = _NUMERO.sub(" number ", _RANGE.sub(" to ", text))
+    text = _MONEY_LESS_THAN_ONE.sub(r"\g<1>0", text)
+    text = _LESS_THAN_ONE.sub(lambda found: f" point {_digit_by_digit(found[1])} ", text)
+    text = _RANGE.sub(" to ", _MONEY_RANGE.sub(r"\2 to \1", text))
     text = _MONEY.sub(_expand_money, text)
     text = _MONEY_BEHIND.sub(lambda found: _amount(found[2], found[1], None), text)
     text = _CENTS.sub(lambda found: f" {_cardinal(found[1])} cent{'s' * (found[1] != '1')} ", text)
@@ -134,7 +140,7 @@ def _fold(text: str) -> str:
     """Return the text in lower case, with ASCII base letters and plain apostrophes."""
     if text.isascii():  # nothing to decompose
         return text.lower().translate(_FOLDS)
-    text = "".join(_spaced_fraction(each) for each in text)
+    text = "".join(_spaced_fraction(each) for each in text.translate(_POWERS))
     text = _OPENING_QUOTE.sub(" ", text).translate(_FOLDS)  # before U+00B4 decomposes into a space
     text = unicodedata.normalize("NFKD", text).lower().translate(_FOLDS)
     # Accents and zero-width characters (soft hyphens, joiners) do not separate words.
@@ -152,7 +158,7 @@ def _spaced_fraction(character: str) -> str:
     return f" {unicodedata.normalize('NFKD', character).translate(_SLASH)} "
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _spelt(value: int, form: str = "cardinal") -> str:
     """Spell a number without "and", hyphens and commas; form: as in num2words."""
     from num2words import num2words
@@ -206,6 +212,8 @@ def _expand_time(found: re.Match[str]) -> str:
 def _expand_fraction(found: re.Match[str]) -> str:
     """Spell 3/4 as "three quarters", 2 1/2 as "two and a half"; others remain two numbers."""
     whole, above, below = found[1], int(found[2]), int(found[3])
+    if (above, below) == (9, 11):  # the date
+        return " nine eleven "
     if not 0 < above < below or (below > 20 and below % 100):
         return found[0].replace("/", " ")
     one, several = _HALVES.get(below, ("", ""))

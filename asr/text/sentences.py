@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from asr.text.abbreviations import goes_on
+
 _BOUNDARY: Final = re.compile(
     r"""
     (?P<mark>[.!?…]+) (?P<quote>(?:["'”’)\]] | \s?»)*) \s+
@@ -15,7 +17,6 @@ _BOUNDARY: Final = re.compile(
 _FULL_WIDTH: Final = re.compile(r"""[。！？]+["'”’』」）]*\s*(?=\S)""")
 _BLANK_LINES: Final = re.compile(r"(\n[^\S\n]*\n\s*)")
 _LAST_WORD: Final = re.compile(r"\w+$")
-_ABBREVIATIONS: Final = frozenset({"mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs"})
 
 
 def split_paragraphs(text: str) -> tuple[list[str], list[str]]:
@@ -57,4 +58,4 @@ def _goes_on(before: str, match: re.Match[str]) -> bool:
     last = _LAST_WORD.search(before)
     word = last[0] if last else ""
     initial = len(word) == 1 and word.isupper() and word != "I"
-    return initial or word.lower() in _ABBREVIATIONS
+    return initial or goes_on(word, match["next"])

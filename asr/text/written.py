@@ -8,6 +8,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from asr.text.abbreviations import goes_on
 from asr.text.normalize import normalize
 
 
@@ -42,13 +43,6 @@ _QUOTES: Final = "\"'“”‘’«»()[]{}*_"
 _DASH: Final = re.compile(r"--+|[–—]|(?<=\s)-(?=\s)")
 _ENDING: Final = re.compile(r"[^\w%&$£€]*$")
 _SHORTENED: Final = ("'tis", "'twas", "'twere", "'twill", "'twould", "'em")
-# Their full stop is part of the abbreviation; so is that of an initial.
-# fmt: off
-_ABBREVIATED: Final = (
-    "mr", "mrs", "ms", "mme", "dr", "st", "messrs", "prof", "capt", "col", "gen", "lt", "rev",
-    "hon", "jr", "sr", "vs",
-)
-# fmt: on
 _INITIALS: Final = re.compile(r"(?!i$)[a-z](?:\.[a-z])*")  # "w" of W. Brown, "u.s" of U.S.
 _TITLES: Final = {"mister": "Mr.", "missus": "Mrs."}
 _FIRST_PERSON: Final = re.compile(r"i(?:'(?:m|ll|d|ve|s))?")
@@ -70,7 +64,7 @@ def read_written(text: str) -> list[Written]:
         *inner, last = token.split("-")
         for part in inner:
             found += _words(part, Mark.NONE)
-        stem, signs = _parted(last)
+        stem, signs = _parted(last, following)
         words = _words(stem, _mark(signs, following))
         if not words and found and found[-1].mark is Mark.NONE:
             found[-1] = found[-1]._replace(mark=_mark(signs, following))
@@ -117,13 +111,14 @@ def _cased(word: str, case: Case, begins: bool) -> str:
     return _FIRST_LETTER.sub(lambda letter: letter[0].upper(), word, count=1)
 
 
-def _parted(token: str) -> tuple[str, str]:
-    """Split a token into its word, with quotes, and the signs after it."""
+def _parted(token: str, following: str) -> tuple[str, str]:
+    """Split a token into its word, with quotes, and the signs after it; following: see `_mark`."""
     signs = _ENDING.search(token)
     assert signs is not None  # it may be empty
     stem, rest = token[: signs.start()], signs[0]
-    bare = stem.lstrip(_QUOTES).lower()
-    if rest.startswith(".") and (bare in _ABBREVIATED or _INITIALS.fullmatch(bare)):
+    bare = stem.lstrip(_QUOTES)
+    is_initial = _INITIALS.fullmatch(bare.lower())
+    if rest.startswith(".") and (is_initial or goes_on(bare, following)):
         return stem + ".", rest[1:]
     return stem, rest
 

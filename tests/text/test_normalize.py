@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.text.normalize import normalize, spell_number
+from asr.text.normalize import _spelt, normalize, spell_number
 
 # No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
@@ -116,6 +116,28 @@ def test_examples(text: str, wanted: str) -> None:
         ("1/0", "one zero"),
         ("in the 1880s", "in the eighteen eighties"),
         ("x 1/3 y", "x one third y"),
+        ("9/11", "nine eleven"),
+        ("10² m³", "ten squared m cubed"),
+        ("a $5-million deal", "a five million dollars deal"),
+        ("$1–2 million", "one to two million dollars"),
+        ("$1–$2 million", "one to two million dollars"),
+        ("$5-10", "five to ten dollars"),
+        ("$.99", "ninety nine cents"),
+        ("hit .300", "hit point three zero zero"),
+        ("the end.5", "the end five"),
+        ("Main St. is", "main street is"),
+        ("on Main St.", "on main street"),
+        ("St. Paul is", "saint paul is"),
+        ("to St. John's", "to saint john's"),
+        ("I said no. 5 came", "i said no five came"),
+        ("see no.5", "see number five"),
+        ("10 000 men", "ten thousand men"),
+        ("1 250 000 men", "one million two hundred fifty thousand men"),
+        ("10\N{THIN SPACE}500 men", "ten thousand five hundred men"),
+        ("in 1984 300 men", "in nineteen eighty four three hundred men"),
+        ("page 5 300 words", "page five three hundred words"),
+        ("₹1,00,000", "one hundred thousand rupees"),
+        ("1,2 and 3,400", "one two and three thousand four hundred"),
     ],
 )
 def test_fractions_times_money_ranges_and_tags(text: str, wanted: str) -> None:
@@ -139,6 +161,10 @@ def test_fractions_times_money_ranges_and_tags(text: str, wanted: str) -> None:
 )
 def test_numbers(number: str, wanted: str) -> None:
     assert spell_number(number) == wanted
+
+
+def test_a_text_of_many_numbers_takes_no_memory_for_all_of_them() -> None:
+    assert _spelt.cache_info().maxsize == 4096
 
 
 def test_no_two_numbers_sound_alike() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asr.text.sentences import split_sentences
+from asr.text.sentences import split_paragraphs, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,19 @@ from asr.text.sentences import split_sentences
         ["hello... you there?"],
         ["Où va-t-elle ?", "« À Paris. »", "Élise"],
         ["and then"],
+        ["Capt. Smith saw Gen. Lee.", "Sgt. Low did not."],
+        ["See No. 5 and p. 7 or Fig. 3.", "On Dec. 5 he left."],
+        ["He said no.", "5 came."],
         [""],
     ],
 )
 def test_sentences_are_found_again(sentences: list[str]) -> None:
     assert split_sentences(" ".join(sentences)) == sentences
+
+
+def test_paragraphs_are_separated_by_blank_lines() -> None:
+    text = "One.\nTwo.\n \n\n Three.\n\n"
+    assert split_paragraphs(text) == (["One.\nTwo.", "Three.", ""], ["\n \n\n ", "\n\n"])
 
 
 @given(st.text("Ab1 .!?…\"'()«»", max_size=40))

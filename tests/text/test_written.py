@@ -37,6 +37,7 @@ def test_a_text_is_written_again_from_its_bare_words(text: str) -> None:
         ("By W. A. Crooks, U.S. Navy", "By W A Crooks, U S Navy"),
         ("It cost $5, or 25%.", "It cost five dollars, or twenty five percent."),
         ("Dr. Smith of St. Ives", "Doctor Smith of Saint Ives"),
+        ("Sgt. Low and Gen. Lee on Dec. 5", "Sgt Low and Gen Lee on Dec five"),
     ],
 )
 def test_signs_become_a_comma_a_full_stop_or_a_question_mark(text: str, wanted: str) -> None:
