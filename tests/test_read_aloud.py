@@ -163,9 +163,14 @@ def test_wrong_arguments_are_one_line(run, page: Path, tmp_path: Path) -> None:
     assert not output.exists()
 
 
-def test_what_is_too_long_is_refused(recognizer: Recognizer) -> None:
+def test_what_is_too_long_is_refused(
+    recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UserError, match="words, wanted at most"):
         recognizer.read(FLAC, "moon " * (LONGEST_PAGE + 1))
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="wanted at most 2000"):
+        patch.setattr("asr.inference.recognizer.normalize", None)  # it would take longer
+        recognizer.align(FLAC, "1984 " * (LONGEST_PAGE + 1))
     with pytest.raises(UserError, match="cut both"):
         recognizer.read(np.zeros(round(16_000 * LONGEST_READ) + 16_000), TEXT, rate=16_000)
 

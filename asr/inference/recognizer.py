@@ -258,6 +258,7 @@ class Recognizer:
         """
         if text is None:
             return self.transcribe(source, rate=rate)
+        _require_length(text)
         tokens = self._tokens(text)
         waveform = read_whole(source, rate)
         if waveform.duration > LONGEST_ALIGNED:
@@ -276,7 +277,7 @@ class Recognizer:
     def read(self, source: Source, page: str, *, rate: int | None = None) -> Reading:
         """Compare a recording with the text that was read aloud, word by word.
 
-        page: the text as printed; its lines are kept. Each word is normalised on its own.
+        page: the text as printed; its lines are kept. Words are normalised with those near them.
 
         Raises:
             UserError: as in `align`; the page holds more than `LONGEST_PAGE` words, the audio is
@@ -302,10 +303,9 @@ class Recognizer:
             UserError: the page holds nothing that the model can write, or more than `LONGEST_PAGE`
                 words.
         """
+        _require_length(page)
         words = page_words(page.splitlines())
         _ = self._tokens(" ".join(word.spoken for word in words) or page)
-        if len(words) > LONGEST_PAGE:
-            raise UserError(f"a page of {len(words)} words, wanted at most {LONGEST_PAGE}: cut it")
         return words
 
     def _tokens(self, text: str) -> list[int]:
@@ -327,6 +327,13 @@ def load(
 ) -> Recognizer:
     """Load a model folder, or the English model of the package; see `Recognizer.load`."""
     return Recognizer.load(path, device, runtime)
+
+
+def _require_length(page: str) -> None:
+    """Check the length of a text before its numbers are spelt, which takes longer."""
+    count = len(page.split())
+    if count > LONGEST_PAGE:
+        raise UserError(f"a page of {count} words, wanted at most {LONGEST_PAGE}: cut it")
 
 
 def _unless_failed(result: Transcript | Failure) -> Transcript:

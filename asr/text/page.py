@@ -7,16 +7,19 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from asr.text.normalize import normalize
+from asr.text.roman import with_roman_numerals
 from asr.text.sentences import split_sentences
 
+NEAR: Final = 4  # words on each side of one that may change how it is spoken
 STOPS: Final = frozenset(",.;:!?…—–-)\"'”’")  # signs at which a reader may pause
 
 
 class PageWord(NamedTuple):
     """A word of a page.
 
-    text: as printed, with its punctuation. spoken: normalised, several words for "$5". line:
-    number of its line, from 0. stops: whether punctuation follows it.
+    text: as printed, with its punctuation; several words if they are spoken as one, "$5 million".
+    spoken: normalised, several words for "$5". line: number of its line, from 0. stops: whether
+    punctuation follows it.
     """
 
     text: str
@@ -29,14 +32,38 @@ def page_words(lines: Iterable[str]) -> list[PageWord]:
     """Return the words of a page; signs without letters or digits join the word before them."""
     words: list[PageWord] = []
     for number, line in enumerate(lines):
-        for text in line.split():
-            spoken = normalize(text)
+        for text, spoken in _spoken_parts(line):
             if spoken:
                 words.append(PageWord(text, spoken, number, text[-1] in STOPS))
             elif words:
                 last = words[-1]
                 words[-1] = last._replace(text=f"{last.text} {text}", stops=True)
     return words
+
+
+def _spoken_parts(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a line, each as printed and as spoken: single words where that is right.
+
+    Words are one part if they are spoken otherwise together than apart, as in "No. 5".
+    """
+    printed, tokens = line.split(), with_roman_numerals(line).split()
+    apart = [normalize(token) for token in tokens]
+    starts = [*range(len(tokens))]
+    if " ".join(filter(None, apart)) != normalize(" ".join(tokens)):
+        starts = [at for at in starts if at == 0 or _is_boundary(tokens, at)]
+    for start, end in pairwise([*starts, len(tokens)]):
+        is_single = end == start + 1
+        spoken = apart[start] if is_single else normalize(" ".join(tokens[start:end]))
+        yield " ".join(printed[start:end]), spoken
+
+
+def _is_boundary(tokens: Sequence[str], at: int) -> bool:
+    """Return whether the words before and after a place are spoken together as they are apart."""
+    before, after = (
+        " ".join(each) for each in (tokens[max(0, at - NEAR) : at], tokens[at:][:NEAR])
+    )
+    together = normalize(f"{before} {after}").split()
+    return together == [*normalize(before).split(), *normalize(after).split()]
 
 
 def sentence_of_each(words: Sequence[PageWord]) -> list[int]:

@@ -1,5 +1,9 @@
 """The words of a page."""
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from asr.text.normalize import normalize
 from asr.text.page import page_words, sentence_of_each
 
@@ -26,6 +30,35 @@ def test_signs_alone_join_the_word_before_them() -> None:
 def test_spoken_words_are_normalised() -> None:
     for word in page_words(["Mr. Smith paid $5 in 1984"]):
         assert word.spoken == normalize(word.spoken)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("it cost $5 million then", "it|cost|five million dollars|then"),
+        ("for 2 1/2 hours", "for|two and a half|hours"),
+        ("No. 5 is here.", "number five|is|here"),
+        ("I said no. 5 came", "i|said|no|five|came"),
+        ("World War II began", "world|war|two|began"),
+        ("CHAPTER XIV", "chapter|fourteen"),
+        ("Part I of Act IV, Volume XL", "part|one|of|act|four|volume|forty"),
+        ("Henry VIII and Louis XIV", "henry|the eighth|and|louis|the fourteenth"),
+        ("The part I like, as John I see", "the|part|i|like|as|john|i|see"),
+        ("I [door slams] left", "i|left"),
+        ("at 5 p.m. on Main St. with me", "at|five|p m|on|main street|with|me"),
+    ],
+)
+def test_words_are_spoken_as_in_their_line(line: str, wanted: str) -> None:
+    words = page_words([line])
+    assert "|".join(word.spoken for word in words) == wanted
+    assert " ".join(word.text for word in words) == line
+
+
+@given(st.text(alphabet="No. 5$1/2IV'-é[]\u2009", max_size=30))
+def test_a_line_of_any_signs_is_kept(line: str) -> None:
+    words = page_words([line])
+    printed = " ".join(line.split())
+    assert printed.endswith(" ".join(word.text for word in words))
 
 
 def test_an_empty_page_has_no_words() -> None:
