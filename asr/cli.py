@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from asr.commands.arguments import command_line
 from asr.commands.options import Decoding
+from asr.commands.output import require_different
 from asr.commands.serve_arguments import service_limits
 from asr.errors import UserError, exit_status
 
@@ -28,6 +29,7 @@ def _run(argv: Sequence[str] | None) -> int:
         parser.print_help()
         return 0
     given = parser.parse_args(argv)
+    require_different(getattr(given, "outputs", None) or ())
     return _COMMANDS[given.command](given)
 
 

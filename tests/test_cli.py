@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ from tiny_model import write_tiny_model
 import asr
 from asr import cli
 from asr.audio.read import read
+from asr.commands.output import replacing
 from asr.corpora import read_manifest
-from asr.render.subtitles import parse_srt, parse_vtt
+from asr.render.read_subtitles import parse_srt, parse_vtt
 from asr.render.transcripts import render
 
 ROOT = Path(__file__).parents[1]
@@ -229,6 +231,7 @@ def test_the_ending_chooses_the_format(
         (["-o", "folder.txt"], "folder.txt: a folder"),
         (["-o", "x.doc"], "unknown format '.doc'; wanted .txt .jsonl"),
         (["more.wav", "-o", "x.srt"], "srt holds one recording, got 2"),
+        (["-o", "x.txt", "-o", "./x.txt"], "x.txt: given twice as an output"),
     ],
 )
 def test_what_cannot_be_written_is_told_before_any_work(
@@ -246,6 +249,7 @@ def test_what_cannot_be_written_is_told_before_any_work(
 def test_an_older_output_outlives_a_failure(run, model: str, clip: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     out.write_text("older\n", "utf-8")
+    out.chmod(0o600)
     link = tmp_path / "link.txt"
     link.symlink_to(out)
     assert run("transcribe", make_bad(tmp_path, "text"), "-o", link, "-m", model).status == 2
@@ -253,9 +257,18 @@ def test_an_older_output_outlives_a_failure(run, model: str, clip: Path, tmp_pat
     assert len(list(tmp_path.iterdir())) == 3  # the two and the recording
     assert run("transcribe", clip, "-o", link, "-m", model).status == 0
     assert link.is_symlink() and out.read_text("utf-8") != "older\n"
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert len(list(tmp_path.iterdir())) == 3
     assert run("transcribe", clip, "-f", "text", "-o", "/dev/null", "-m", model).status == 0
     assert Path("/dev/null").is_char_device()
+
+
+def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    with replacing(path) as one, replacing(path) as other:
+        one.write_text("one")
+        other.write_text("other")
+    assert path.read_text() == "one" and [*tmp_path.iterdir()] == [path]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from asr.models.settings import (
     TranslationSettings,
 )
 from asr.models.translation import build_translation_model
-from asr.render.subtitles import parse_srt, parse_vtt
+from asr.render.ass import Script
+from asr.render.read_subtitles import parse_srt, parse_vtt
 from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
 
@@ -212,6 +213,13 @@ def test_scripts_keep_styles_comments_and_drawings(run, said, tmp_path: Path) ->
     text = " ".join(dialogue.partition("{\\pos(10,20)}")[2].replace("\\N", " ").split())
     assert text == f"{said['I lost.']} {said['Go!']}"
     assert dialogue.startswith("Dialogue: 0,0:00:01.00,0:00:02.50,Sign,Ann,")
+
+
+def test_scripts_become_vtt_with_signs_escaped() -> None:
+    script = Script(ASS.replace("{\\pos(10,20)}I lost.\\NGo!", "{\\i1}R&D{\\i0} <3 a --> b"))
+    (*_, times, text) = script.to("vtt").splitlines()
+    assert times == "00:00:01.000 --> 00:00:02.500"
+    assert text == "<i>R&amp;D</i> &lt;3 a --&gt; b"
 
 
 def test_several_outputs_each_in_its_format(run, said, tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from asr.errors import UserError
 
@@ -38,12 +39,26 @@ def format_of(path: Path, known: dict[str, str]) -> str:
     raise UserError(f"{path}: unknown format {path.suffix!r}; wanted {' '.join(known.values())}")
 
 
+def require_different(paths: Iterable[str | Path]) -> None:
+    """Check that no two outputs are the same file.
+
+    Raises:
+        UserError: two are.
+    """
+    seen = set()
+    for path in paths:
+        target = os.path.realpath(path)
+        if target in seen:
+            raise UserError(f"{path}: given twice as an output")
+        seen.add(target)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block ends without an error.
 
-    It is created at once, so that an unwritable path is reported before any work is done. Devices
-    and pipes are written directly.
+    It is created at once, so that an unwritable path is reported before any work is done. An
+    existing file keeps its permissions. Devices and pipes are written directly.
 
     Raises:
         UserError: the path cannot be written.
@@ -54,11 +69,13 @@ def replacing(path: Path) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
-    part = target.with_name(f".{target.stem}.part{target.suffix}")
+    part = target.with_name(f".{target.stem}.{uuid4().hex}.part{target.suffix}")
     try:
         if target.exists() and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         part.touch()
+        if target.exists():
+            part.chmod(target.stat().st_mode)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
     try:

@@ -46,7 +46,7 @@ def read_subtitles(file: Path | None, encoding: str | None = None) -> Subtitles:
         UserError: the file cannot be read, is in an unknown encoding, or a cue is damaged.
     """
     from asr.render.ass import Script, is_ass
-    from asr.render.subtitles import parse_srt, parse_vtt
+    from asr.render.read_subtitles import parse_srt, parse_vtt
     from asr.text.encoding import decode
 
     name = "the stream" if file is None else str(file)

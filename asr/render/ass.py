@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from asr.errors import UserError
+from asr.render.read_subtitles import parse_srt
+from asr.render.subtitles import to_srt, to_vtt_with_tags
 from asr.results import Span
 
 if TYPE_CHECKING:
     from pysubs2 import SSAEvent, SSAFile
 
-_HEADER: Final = re.compile(r"\s*(?:;.*\s+)*\[script info\]", re.IGNORECASE)
+_HEADER: Final = re.compile(r"\s*(?:;[^\n]*\n\s*)*\[script info\]", re.IGNORECASE)
 
 
 def is_ass(text: str) -> bool:
@@ -62,6 +64,8 @@ class Script:
 
     def to(self, kind: str) -> str:
         """Return the script in a format: ass, ssa, srt or vtt, with the tags that it has."""
+        if kind == "vtt":  # pysubs2 does not escape & < >
+            return to_vtt_with_tags(parse_srt(self._file.to_string("srt"), on_damage=None))
         return self._file.to_string(kind).rstrip("\n") + "\n"
 
     def _shown(self) -> list[SSAEvent]:
@@ -72,9 +76,7 @@ def to_ass(spans: Iterable[Span], kind: str = "ass") -> str:
     """Return spans as a script in the default style; kind: ass or ssa."""
     import pysubs2
 
-    from asr.render.subtitles import to_srt  # its tags become those of the script
-
-    script = pysubs2.SSAFile.from_string(to_srt(spans), "srt")
+    script = pysubs2.SSAFile.from_string(to_srt(spans), "srt")  # its tags become the script's
     return script.to_string(kind).rstrip("\n") + "\n"
 
 

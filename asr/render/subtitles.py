@@ -1,17 +1,15 @@
-"""Write timed text as SRT, WebVTT, JSON lines, Praat TextGrid and CTM; read SRT and WebVTT."""
+"""Write timed text as SRT, WebVTT, JSON lines, Praat TextGrid and CTM."""
 
 from __future__ import annotations
 
 import html
 import json
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from asr.errors import UserError
 from asr.render.markup import vtt_text
 from asr.results import Span
 from asr.text.scripts import is_unspaced, wrap_unspaced
@@ -22,9 +20,8 @@ LONGEST: Final = 7.0  # seconds, longest duration of a cue
 PAUSE: Final = 0.7  # seconds of silence that end a cue
 SHORT: Final = 15  # characters; a cue of fewer takes words from the one before it
 
-_TIME: Final = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)[,.](\d{1,3})"
+
 _ENDS: Final = (".", "?", "!", "。", "？", "！")  # of sentences
-_TIMING: Final = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}(?:\s.*)?")
 
 
 def fit(text: str, width: int = WIDTH) -> str:
@@ -156,7 +153,8 @@ def vtt_parts(spans: Iterable[Span]) -> Iterator[str]:
 def _vtt(spans: Iterable[Span], escape: Callable[[str], str]) -> Iterator[str]:
     yield "WEBVTT\n"
     for span in spans:
-        times = f"{_stamp(span.start, '.')} --> {_stamp(span.end, '.')}"
+        end = max(span.end, span.start + 0.001)  # a cue of no duration is none
+        times = f"{_stamp(span.start, '.')} --> {_stamp(end, '.')}"
         yield f"\n{times}\n{escape(_block(span.text))}\n"
 
 
@@ -214,39 +212,6 @@ def to_ctm(name: str, words: Iterable[Span], channel: str = "1") -> str:
         confidence = "" if word.confidence is None else f" {word.confidence:.4f}"
         rows.append(f"{row} {word.text}{confidence}\n")
     return "".join(rows)
-
-
-def parse_srt(text: str) -> list[Span]:
-    """Read the cues of a SubRip file; their text keeps line breaks and formatting tags.
-
-    Raises UserError, with the number of the line, if something is not a cue.
-    """
-    found = []
-    for number, block in _blocks(text):
-        # The counter may be missing. A cue whose text is a number still begins with its times.
-        has_counter = len(block) > 1 and block[0].strip().isdigit()
-        found.append(_parse_cue(block[has_counter:], number + has_counter, "SRT"))
-    return found
-
-
-def parse_vtt(text: str) -> list[Span]:
-    """Read the cues of a WebVTT file; settings, names, notes, styles and regions are left out.
-
-    Raises UserError, with the number of the line, if something is not a cue.
-    """
-    blocks = list(_blocks(text))
-    if not blocks or not re.match(r"WEBVTT(?:\s|$)", blocks[0][1][0]):
-        raise UserError("VTT: the first line must be WEBVTT; is this an SRT file?")
-    if any("-->" in line for line in blocks[0][1]):
-        raise UserError("VTT: an empty line must separate WEBVTT from the first cue")
-    found = []
-    for number, block in blocks[1:]:
-        if re.match(r"(?:NOTE|STYLE|REGION)(?:\s|$)", block[0]):
-            continue
-        has_name = "-->" not in block[0]
-        cue = _parse_cue(block[has_name:], number + has_name, "VTT")
-        found.append(cue._replace(text=html.unescape(cue.text)))
-    return found
 
 
 def _words(spans: Iterable[Span]) -> Iterator[Span]:
@@ -312,36 +277,3 @@ def _with_gaps(spans: list[tuple[int, int, str]], end: int) -> Iterator[tuple[in
             yield before[1], after[0], ""
         if after[0] < after[1]:
             yield after
-
-
-def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield runs of lines between empty lines, each with the number of its first line."""
-    block: list[str] = []
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for number, line in enumerate([*lines, ""], 1):
-        if line.strip():
-            block.append(line)
-        elif block:
-            yield number - len(block), block
-            block = []
-
-
-def _parse_cue(block: Sequence[str], number: int, kind: str) -> Span:
-    timing = _TIMING.fullmatch(block[0]) if block else None
-    if timing is None:
-        got = repr(block[0][:40]) if block else "nothing"
-        raise UserError(
-            f"{kind} line {number}: got {got}, wanted times 00:00:01,000 --> 00:00:02,000"
-        )
-    start, end = _seconds(timing.groups()[:4]), _seconds(timing.groups()[4:])
-    if end < start:
-        raise UserError(
-            f"{kind} line {number}: the cue ends at {end} s, before its start {start} s"
-        )
-    return Span("\n".join(line.strip() for line in block[1:]), start, end)
-
-
-def _seconds(parts: Sequence[str | None]) -> float:
-    hours, minutes, seconds, fraction = (part or "0" for part in parts)
-    whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
-    return (whole * 1000 + int(fraction.ljust(3, "0"))) / 1000

@@ -3,6 +3,7 @@
 import json
 import math
 import textwrap
+import time
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asr.errors import UserError
+from asr.render.ass import is_ass
+from asr.render.read_subtitles import parse_srt, parse_vtt
 from asr.render.subtitles import (
     LINES,
     LONGEST,
@@ -18,17 +21,17 @@ from asr.render.subtitles import (
     Span,
     cues,
     fit,
-    parse_srt,
-    parse_vtt,
     to_ctm,
     to_json_line,
     to_srt,
     to_textgrid,
     to_vtt,
+    to_vtt_with_tags,
 )
 
 # No deadline: on a busy machine an example may be slow.
 patient = settings(deadline=None)
+JOINER = "\N{WORD JOINER}"
 WORDS = [Span("hello", 0.5, 0.9, 0.8), Span("world", 1.0, 1.5, 0.6)]
 
 UNBROKEN = {"break_long_words": False, "break_on_hyphens": False}
@@ -69,12 +72,20 @@ def test_cues_keep_all_words_and_times_within_the_limits(words: list[Span]) -> N
             assert max(pauses) < PAUSE
 
 
+def ends_after(start: float) -> float:
+    """Return the end of the shortest cue."""
+    return round(1000 * start + 1) / 1000
+
+
 @patient
 @given(spoken())
 def test_srt_and_vtt_read_back_as_written(words: list[Span]) -> None:
     found = cues(words)
     assert parse_srt(to_srt(found)) == found
-    assert parse_vtt(to_vtt(found)) == found
+    of_vtt = [
+        each._replace(text=each.text.replace(JOINER, "")) for each in parse_vtt(to_vtt(found))
+    ]
+    assert of_vtt == [each._replace(end=max(each.end, ends_after(each.start))) for each in found]
 
 
 @patient
@@ -157,6 +168,40 @@ def test_srt_from_elsewhere_is_read() -> None:
     assert parse_srt(text) == [Span("<i>Hi</i>\n42", 1.5, 2.25), Span("", 3.0, 4.0)]
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted", "warnings"),
+    [
+        ("1\n00:01,0 --> 00:02,0\none\n\ntwo\n\n2\n00:03,0 --> 00:04,0\nb", ["one\ntwo", "b"], 1),
+        ("1\n00:01,0-->00:02,0\na --> b\n\n\n2\n00:03,0 -->00:04,0\nb\n", ["a --> b", "b"], 0),
+        ("1\n00:01,0 --> 00:02,0\na\n\n2\n\n", ["a"], 1),
+        ("1\n00:01,0 --> 00:02,0\n42\n", ["42"], 0),
+        ("1\n00:01,0 --> 00:02,0\n42\n\n2\n00:03,0 --> 00:04,0\n\n", ["42", ""], 0),
+        ("1\n00:01,0 --> 00:02,0\n\n2\n00:03,0 --> 00:04,0\n\nx", ["", "x"], 1),
+    ],
+)
+def test_damaged_srt_is_read_with_a_warning(text: str, wanted: list[str], warnings: int) -> None:
+    told: list[str] = []
+    assert [each.text for each in parse_srt(text, told.append)] == wanted
+    assert len(told) == warnings
+
+
+def test_escaped_tags_of_vtt_stay_text() -> None:
+    text = "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\n<i>a &lt;b&gt; &amp; 1 &lt; 2</i>\n"
+    cues_found = parse_vtt(text)
+    assert to_vtt_with_tags(cues_found).replace(JOINER, "") == text
+
+
+def test_a_vtt_cue_lasts() -> None:
+    assert "00:00:01.000 --> 00:00:01.001" in to_vtt([Span("a", 1.0, 1.0)])
+
+
+def test_a_long_line_of_semicolons_is_no_script() -> None:
+    begun = time.process_time()
+    assert not is_ass("; " * 5000 + "x")
+    assert is_ass("; a comment\n\n;\n[Script Info]\n")
+    assert time.process_time() - begun < 1
+
+
 def test_vtt_from_elsewhere_is_read() -> None:
     text = (
         "WEBVTT - some film\nKind: captions\n\nSTYLE\n::cue {}\n\nNOTE\nnothing\n\n"
@@ -170,7 +215,8 @@ def test_vtt_from_elsewhere_is_read() -> None:
     ("text", "message"),
     [
         ("1\nhello\n", "SRT line 2: got 'hello'"),
-        ("1\n00:00:01,000 --> 00:00:02,000\nx\n\nlost text\n", "SRT line 5: got 'lost text'"),
+        ("lost text\n\n1\n00:00:01,000 --> 00:00:02,000\nx\n", "SRT line 1: got 'lost text'"),
+        ("1\n", "SRT line 1: got '1'"),
         ("1\n00:00:03,000 --> 00:00:02,000\nx\n", "ends at 2.0 s, before its start"),
         ("1\n00:00:99,000 --> 00:01:00,000\nx\n", "SRT line 2"),
     ],
