@@ -80,13 +80,13 @@ class Follower:
         """Add samples (S,) in [-1, 1]; yield the place whenever it changes."""
         for block in self._audio.blocks(samples):
             self._all.append(block)
-            yield from self._look()
+            yield from self._update()
 
     def finish(self) -> Iterator[Position]:
         """Yield the last place: the audio has ended. Nothing may be pushed after that."""
         self._all.append(self._audio.end())
         if len(self._audio.samples):
-            yield from self._look()
+            yield from self._update()
 
     def samples(self) -> Samples:
         """Return the samples so far (S,), at 16 kHz, at most `LONGEST_READ` seconds."""
@@ -100,9 +100,9 @@ class Follower:
         """
         return self._recognizer.read(self.samples(), self._page, rate=SAMPLE_RATE)
 
-    def _look(self) -> Iterator[Position]:
+    def _update(self) -> Iterator[Position]:
         """Find the place at the end of the samples; move the state to a pause, if there is one."""
-        mask, state = self._heard(self._audio.samples)
+        mask, state = self._decoded(self._audio.samples)
         piece = self._audio.cut(mask)
         if piece is not None and not piece.is_silent:
             _, self._state = self._after(piece)
@@ -111,7 +111,7 @@ class Follower:
             self._place = found
             yield Position(self._audio.duration, found.part, found.word)
 
-    def _heard(self, samples: Samples) -> tuple[Mask, PageState]:
+    def _decoded(self, samples: Samples) -> tuple[Mask, PageState]:
         """Return the frames with speech, and the state of the search after the samples."""
         piece = piece_of(samples)
         if piece.is_silent:

@@ -84,32 +84,32 @@ class LiveText:
     def push(self, samples: NDArray[np.float32]) -> Iterator[Event]:
         """Add samples (S,) in [-1, 1]; yield what is known then."""
         for _ in self._audio.blocks(samples):
-            yield from self._look()
+            yield from self._update()
 
     def finish(self) -> Iterator[Event]:
         """Yield the rest: the audio has ended. Nothing may be pushed after that."""
         self._audio.end()
         while len(self._audio.samples):
-            mask, _ = self._heard(self._audio.samples)
+            mask, _ = self._decoded(self._audio.samples)
             yield from self._final(self._audio.cut_last(mask))
 
-    def _look(self) -> Iterator[Event]:
-        """Finalise what has become final, and say what is partial."""
-        mask, text = self._heard(self._audio.samples)
+    def _update(self) -> Iterator[Event]:
+        """Yield the text that has become final, then the partial text after it."""
+        mask, text = self._decoded(self._audio.samples)
         piece = self._audio.cut(mask)
         if piece is not None:
             found = [*self._final(piece)]
             yield from found
             if found:  # the rest may hold words already
                 self._shown = ""
-                yield from self._look()
+                yield from self._update()
                 return
             text = ""  # what was shown was no speech
         if text != self._shown:
             self._shown = text
             yield Partial(self._audio.start / SAMPLE_RATE, text)
 
-    def _heard(self, samples: Samples) -> tuple[Mask, str]:
+    def _decoded(self, samples: Samples) -> tuple[Mask, str]:
         """Return the frames with speech, and the text of a greedy search."""
         loaded = self._recognizer.loaded
         piece = piece_of(samples)

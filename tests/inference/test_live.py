@@ -48,7 +48,7 @@ def hearing_by_energy(monkeypatch):
         mask = _by_energy(samples)
         return mask, f"{len(samples)} samples" if mask.any() else ""
 
-    monkeypatch.setattr(LiveText, "_heard", heard)
+    monkeypatch.setattr(LiveText, "_decoded", heard)
 
 
 def events(recognizer: Recognizer, samples: np.ndarray, chunks: list[int], rate: int = 16000):
@@ -141,7 +141,7 @@ def test_what_was_no_speech_is_taken_back(recognizer, monkeypatch):
         mask[:10] = speech
         return mask, next(texts, "uh huh" if mask[:10].any() else "")
 
-    monkeypatch.setattr(LiveText, "_heard", heard)
+    monkeypatch.setattr(LiveText, "_decoded", heard)
     monkeypatch.setattr(live, "decode", lambda loaded, given, options: [silence(given[0])])
     text = LiveText(recognizer)
     found = []
