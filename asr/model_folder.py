@@ -39,7 +39,8 @@ class ModelFolder:
     task: "speech", "translation", "language" or "written". model: the table of its settings.
     notes: the training's record (data, steps, figures). decoding: the model's own defaults of the
     search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
-    language_model: the model of the package whose language models are used; empty: its own.
+    language_model: the model of the package whose language models are used, or an absolute path;
+    empty: its own.
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
     written: the model of the package that puts punctuation and case into its transcripts (task
     "written"; see `asr.runtime.punctuator`); empty: none.
@@ -59,10 +60,28 @@ class ModelFolder:
 
     @property
     def language_model_file(self) -> Path | None:
-        """The word n-grams of the folder, or of the model that it names; None without any."""
-        home = find_folder(Path(self.language_model)) if self.language_model else self.path
-        file = home / LANGUAGE_MODEL
+        """The word n-grams of the folder, or of the model that it names; None without any.
+
+        Raises:
+            UserError: the named model has none.
+        """
+        file = (_named(self.language_model) or self.path) / LANGUAGE_MODEL
+        if self.language_model and not file.is_file():
+            raise UserError(f"{self.path / CONFIG}: names a language model that is missing: {file}")
         return file if file.is_file() else None
+
+    @property
+    def written_folder(self) -> Path | None:
+        """The folder of the model of punctuation and case that this one names, if any."""
+        return _named(self.written)
+
+
+def _named(name: str) -> Path | None:
+    """Return the folder of a model of the package, or an absolute path as it stands.
+
+    A name in a config is never looked for in the current folder: a result does not depend on it.
+    """
+    return PRETRAINED / name if name else None
 
 
 def find_folder(path: Path) -> Path:

@@ -5,7 +5,7 @@ The result of a piece does not depend on the other pieces of its batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from asr.inference.segments import segment, silence
 from asr.lm.lookahead import WordModel
 from asr.results import Alternative, Segment, StopReason
 from asr.search.beam import beam_search
-from asr.search.contract import Scorer, SearchDecoder
+from asr.search.contract import Scorer
 from asr.search.ctc import CTCPrefixScorer
 from asr.search.greedy import greedy
 from asr.search.hotwords import HotwordScorer
@@ -77,14 +77,16 @@ def search_encoded(
     loaded: LoadedModel, pieces: Sequence[Piece], encoded: EncodedPieces, options: DecodingOptions
 ) -> list[Segment]:
     """Decode a batch that is encoded already; noise has no text."""
-    hypotheses = _search_twice(loaded, pieces, encoded, options)
-    noise_threshold = options.noise_threshold if _words(loaded, options) is not None else -np.inf
+    hypotheses, again = _search_twice(loaded, pieces, encoded, options)
+    noise_threshold = (
+        options.noise_threshold if _language_model(loaded, options) is not None else -np.inf
+    )
     is_calibrated = loaded.is_calibrated_for(options)
     calibration = loaded.calibration if is_calibrated else None
     plausibility = loaded.plausibility if is_calibrated else None
     alternatives: list[tuple[Alternative, ...]] = [()] * len(pieces)
     if options.n_best > 1:
-        alternatives = _alternatives(loaded, encoded, options, hypotheses)
+        alternatives = _alternatives(loaded, encoded, options, hypotheses, again)
     decoded = []
     for row, (piece, hypothesis) in enumerate(zip(pieces, hypotheses, strict=True)):
         if _is_noise(piece, hypothesis, _ctc(encoded, row), noise_threshold):
@@ -137,21 +139,24 @@ def force_encoded(
 
 def _search_twice(
     loaded: LoadedModel, pieces: Sequence[Piece], encoded: EncodedPieces, options: DecodingOptions
-) -> list[Hypothesis]:
-    """Return the best hypothesis of each piece; one without sound under it is searched for again.
+) -> tuple[list[Hypothesis], set[int]]:
+    """Return the best hypothesis of each piece, and the rows of those that a second search found.
 
-    The second search has no language model and a higher weight of CTC, which neither repeats nor
-    skips. If it fails too, the first hypothesis is kept.
+    A piece is searched again if there is no sound under its best hypothesis. The second search has
+    no language model and a higher weight of CTC, which neither repeats nor skips. If it fails too,
+    the first hypothesis is kept.
     """
     first = _search(loaded, encoded, options)
     rows = [row for row, each in enumerate(first) if is_without_sound(each, _ctc(encoded, row))]
     if not rows or encoded.ctc is None:
-        return first
+        return first, set()
     again = encode(loaded, [pieces[row] for row in rows], options.fastest)
-    for at, found in enumerate(_search(loaded, again, replace(options, **SECOND_SEARCH))):
-        if not is_without_sound(found, _ctc(again, at)):
-            first[rows[at]] = found
-    return first
+    replaced = {
+        rows[at]: found
+        for at, found in enumerate(_search(loaded, again, replace(options, **SECOND_SEARCH)))
+        if not is_without_sound(found, _ctc(again, at))
+    }
+    return [replaced.get(row, each) for row, each in enumerate(first)], set(replaced)
 
 
 def _search(
@@ -169,12 +174,11 @@ def _beam_search(
 ) -> list[list[Hypothesis]]:
     """Return the `best` hypotheses of each piece."""
     decoder = loaded.engine.decoder(encoded.memory)
-    without_audio = loaded.engine.decoder_without_audio(encoded.memory)
     limits, search = step_limits(encoded.seconds), options.search
-    words = _words(loaded, options)
+    words = _language_model(loaded, options)
     if words is not None:
         search = replace(search, length_bonus=options.lm_bonus)
-    scorers = _scorers(loaded, encoded, options, words, without_audio)
+    scorers = _scorers(loaded, encoded, options, words)
     found = beam_search(decoder, limits, search, scorers, best)
     return [[_without_bonus(loaded, each, options) for each in its] for its in found]
 
@@ -184,18 +188,19 @@ def _alternatives(
     encoded: EncodedPieces,
     options: DecodingOptions,
     chosen: Sequence[Hypothesis],
+    again: Collection[int],
 ) -> list[tuple[Alternative, ...]]:
     """Return the n best hypotheses of each piece, the chosen one first, the others by score.
 
-    A second search finds them: recombination, which the first one may use, keeps hypotheses alone
+    Another search finds them: recombination, which the first one may use, keeps hypotheses alone
     that end differently. So the transcript does not depend on the number of alternatives.
+    again: rows of the second search, which weights scores in another way; they have no others.
     """
     search = replace(options, recombine=0)
     found = []
-    for best, its in zip(
-        chosen, _beam_search(loaded, encoded, search, options.n_best), strict=True
-    ):
-        others = [each for each in its if each.tokens != best.tokens]
+    searched = _beam_search(loaded, encoded, search, options.n_best)
+    for row, (best, its) in enumerate(zip(chosen, searched, strict=True)):
+        others = [each for each in its if each.tokens != best.tokens and row not in again]
         ranked = [best, *sorted(others, key=lambda each: -each.score)][: options.n_best]
         found.append(
             tuple(
@@ -219,12 +224,8 @@ def _scorers(
     encoded: EncodedPieces,
     options: DecodingOptions,
     words: WordModel | None,
-    without_audio: SearchDecoder[Any],
 ) -> list[Scorer]:
-    """Return what scores hypotheses besides the decoder.
-
-    without_audio: the decoder as an internal language model.
-    """
+    """Return what scores hypotheses besides the decoder."""
     scorers: list[Scorer] = []
     if encoded.ctc is not None and options.ctc_weight:
         scorers.append(CTCPrefixScorer(encoded.ctc, encoded.ctc_lengths, options.ctc_weight))
@@ -233,13 +234,14 @@ def _scorers(
         if options.word_penalty:
             scorers.append(loaded.word_penalty(options.word_penalty))
         if options.ilm_weight:
+            without_audio = loaded.engine.decoder_without_audio(encoded.memory)
             scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
     if loaded.hotwords is not None:
         scorers.append(HotwordScorer(loaded.hotwords, options.hotword_weight))
     return scorers
 
 
-def _words(loaded: LoadedModel, options: DecodingOptions) -> WordModel | None:
+def _language_model(loaded: LoadedModel, options: DecodingOptions) -> WordModel | None:
     """Return the language model if the search uses one."""
     return loaded.language_model if options.beam > 1 and options.lm_weight else None
 

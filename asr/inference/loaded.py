@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import ceil, inf
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from asr.errors import UserError
 from asr.inference.confidence import Calibration
 from asr.inference.options import DecodingOptions
 from asr.inference.plausibility import Plausibility
+from asr.lazy import Lazy
 from asr.lm.lookahead import WordModel
 from asr.model_folder import read_folder
 from asr.models.settings import SpeechSettings
@@ -32,11 +32,14 @@ from asr.text.vocabulary import UNK, Vocabulary
 class LoadedModel:
     """A speech model in float32 for inference, with what belongs to it.
 
-    engine: computes the model. language_model_file: word n-grams (`asr.lm.word_ngrams`), or None.
-    boundaries: the network that refines word times, or None.
+    Copies share what has been read, and what one of them reads later.
+
+    engine: computes the model. language_model_file: word n-grams (`asr.lm.word_ngrams`), or None;
+    another one is set by `with_language_model`. words: reads it. boundaries: the network that
+    refines word times, or None.
     decoding: the model's own defaults of the search. calibration: of word confidence with these
-    defaults, or None. plausibility: of segments with these defaults, or None. written: folder of
-    the model that writes transcripts with punctuation and case, or None. hotwords: words that the
+    defaults, or None. plausibility: of segments with these defaults, or None. writer: reads the
+    model that writes transcripts with punctuation and case, or None. hotwords: words that the
     search favours, or None.
     """
 
@@ -44,10 +47,11 @@ class LoadedModel:
     vocabulary: Vocabulary
     settings: SpeechSettings
     language_model_file: Path | None = None
+    words: Lazy[WordModel] | None = None
     boundaries: BoundaryRefiner | None = None
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     calibration: Calibration | None = None
-    written: Path | None = None
+    writer: Lazy[Punctuator] | None = None
     plausibility: Plausibility | None = None
     hotwords: HotwordGraph | None = None
 
@@ -69,17 +73,19 @@ class LoadedModel:
             raise UserError(f"{folder.path}: a speech model without its vocabulary.json")
         settings = from_table(SpeechSettings, folder.model)
         vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
+        file, writer = folder.language_model_file, folder.written_folder
         return cls(
             load_engine(folder, settings, len(vocabulary), device, runtime),
             vocabulary,
             settings,
-            language_model_file=folder.language_model_file,
+            language_model_file=file,
+            words=None if file is None else Lazy(lambda: WordModel.load(file, vocabulary)),
             boundaries=BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary),
             decoding=from_table(DecodingOptions, folder.decoding, f"{folder.path}: decoding"),
             calibration=from_table(Calibration, folder.confidence, f"{folder.path}: confidence")
             if folder.confidence
             else None,
-            written=Path(folder.written) if folder.written else None,
+            writer=None if writer is None else Lazy(lambda: Punctuator.load(writer)),
             plausibility=from_table(
                 Plausibility, folder.plausibility, f"{folder.path}: plausibility"
             )
@@ -87,25 +93,40 @@ class LoadedModel:
             else None,
         )
 
-    @cached_property
+    @property
     def language_model(self) -> WordModel | None:
         """The language model, read on first use.
 
         Raises:
             UserError: the file cannot be read, or the model does not write letters.
         """
-        if self.language_model_file is None:
-            return None
-        return WordModel.load(self.language_model_file, self.vocabulary)
+        return None if self.words is None else self.words()
 
-    @cached_property
+    @property
     def punctuator(self) -> Punctuator | None:
         """The model of punctuation and case, read on first use.
 
         Raises:
             UserError: it is missing or damaged.
         """
-        return None if self.written is None else Punctuator.load(self.written)
+        return None if self.writer is None else self.writer()
+
+    def with_language_model(self, file: Path) -> LoadedModel:
+        """Return a model with another language model, or this one if it is the same file.
+
+        The calibrations do not hold for another language model and are left out.
+        """
+        if self.language_model_file is not None and file.resolve() == (
+            self.language_model_file.resolve()
+        ):
+            return self
+        return replace(
+            self,
+            language_model_file=file,
+            words=Lazy(lambda: WordModel.load(file, self.vocabulary)),
+            calibration=None,
+            plausibility=None,
+        )
 
     def word_penalty(self, weight: float) -> WordPenalty:
         """Return a scorer that subtracts `weight` nats at each space.
@@ -158,7 +179,8 @@ class LoadedModel:
         """Return a model whose attention is restricted to a window around its last position.
 
         back, ahead: seconds before and after the median of the previous step's weights, rounded
-            up to whole annotations; both 0 remove a window. The weights are shared.
+            up to whole annotations; both 0 remove a window. The weights are shared. The
+            calibrations do not hold for another window and are left out.
 
         Raises:
             UserError: a window that extends to one side only, or an attention that takes none.
@@ -166,11 +188,19 @@ class LoadedModel:
         settings = self.settings.attention
         reach = [ceil(each / self.seconds_per_annotation) for each in (back, ahead)]
         settings = replace(settings, window_back=reach[0], window_ahead=reach[1], window_stride=0)
+        if settings == self.settings.attention:
+            return self
         try:
             engine = self.engine.windowed(settings)
         except ValueError as error:
             raise UserError(f"window of {back:g} s back and {ahead:g} s ahead: {error}") from error
-        return replace(self, engine=engine, settings=replace(self.settings, attention=settings))
+        return replace(
+            self,
+            engine=engine,
+            settings=replace(self.settings, attention=settings),
+            calibration=None,
+            plausibility=None,
+        )
 
     def caching(self, seconds: float) -> LoadedModel:
         """Return a model that keeps the encoder's output of the last `seconds` of audio.

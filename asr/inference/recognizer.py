@@ -114,7 +114,7 @@ class Recognizer:
         changes: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
         loaded = self.loaded
         if language_model is not None:
-            loaded = replace(loaded, language_model_file=Path(language_model))
+            loaded = loaded.with_language_model(Path(language_model))
             _ = loaded.language_model  # a file that cannot be read is reported now
         if window is not None:
             loaded = loaded.windowed(*window)
@@ -127,7 +127,7 @@ class Recognizer:
 
     def plain(self) -> Recognizer:
         """Return a recogniser that writes bare words alone, with the same weights."""
-        return replace(self, loaded=replace(self.loaded, written=None), digits=False)
+        return replace(self, loaded=replace(self.loaded, writer=None), digits=False)
 
     def with_digits(self) -> Recognizer:
         """Return a recogniser that writes numbers of 10 and above in digits."""

@@ -82,7 +82,7 @@ def main() -> None:
     loaded = LoadedModel.load(given.model, runtime="torch" if given.frame_cache else "auto")
     if given.language_model:
         file = find_folder(Path(given.language_model)) / LANGUAGE_MODEL
-        loaded = replace(loaded, language_model_file=file)
+        loaded = loaded.with_language_model(file)
     if isinstance(loaded.engine, TorchEngine):
         features = loaded.engine.model.features
         if isinstance(features, FrozenFeatures):

@@ -161,7 +161,7 @@ def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Ut
 
 def with_words(model: Path) -> LoadedModel:
     """Load a model with the language model of the package."""
-    return replace(LoadedModel.load(model), language_model_file=SHIPPED / LANGUAGE_MODEL)
+    return LoadedModel.load(model).with_language_model(SHIPPED / LANGUAGE_MODEL)
 
 
 def read_report(data: Path, config: SpeechConfig, every: int) -> Spoken:

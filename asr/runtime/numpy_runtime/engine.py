@@ -14,6 +14,7 @@ from asr.audio.cache import ContentCache
 from asr.audio.mel import HOP_MS, SECONDS_PER_FRAME, WINDOW_MS, mel_filters
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
+from asr.lazy import Lazy
 from asr.models.encoders.public import ENCODERS, open_frames
 from asr.models.encoders.public import SECONDS_PER_FRAME as PUBLIC_SECONDS_PER_FRAME
 from asr.models.settings import AttentionSettings, SpeechSettings
@@ -201,13 +202,11 @@ class _PublicFrames:
             raise UserError(f"encoder.public = {name!r} is not one of: {', '.join(ENCODERS)}")
         self.name = name
         self.size = ENCODERS[name].size
-        self._cache: ContentCache | None = None
+        self._cache: Lazy[ContentCache] = Lazy(lambda: open_frames(name))
 
     def __call__(self, samples: Array) -> Array:
         """See `_Features`."""
-        if self._cache is None:
-            self._cache = open_frames(self.name)
-        return self._cache(samples)
+        return self._cache()(samples)
 
 
 class Encoder(Protocol):
