@@ -17,6 +17,8 @@ from asr.results import Segment, Word
 from asr.search.ctc_path import ctc_greedy
 from asr.text.page import PageWord
 
+Frames = NDArray[np.int64]
+
 
 class Heard(NamedTuple):
     """A piece with speech: encoded, and decoded freely. ctc: (T', V) log-probabilities."""
@@ -28,7 +30,13 @@ class Heard(NamedTuple):
 
     @property
     def seconds_per_frame(self) -> float:
+        """Seconds of a frame of `ctc`."""
         return self.piece.duration / len(self.ctc)
+
+    def seconds(self, start: int, stop: int) -> tuple[float, float]:
+        """Return the time of frames start … stop − 1 in the recording."""
+        first, last = (self.piece.start + at * self.seconds_per_frame for at in (start, stop))
+        return first, last
 
 
 class Item(NamedTuple):
@@ -60,26 +68,49 @@ def find_items(
             items.append(Item(piece, visit.word, page[visit.word].spoken, None))
             place = visit.word + 1
             continue
-        start = visit.start - int(offsets[piece])
-        said = _said(loaded, heard[piece], start, start + visit.stop - visit.start)
+        said = _said(loaded, heard, visit.start - offsets[:-1], visit.stop - offsets[:-1])
         following = visits[index + 1].word if index + 1 < len(visits) else len(page)
         replaced = range(place, following or 0)
+        spoken = [page[word].spoken for word in replaced]
         again = range(place - len(said), place)
-        if said and not replaced and said == [page[word].spoken for word in again if word >= 0]:
-            items += [Item(piece, word, page[word].spoken, page[word].spoken) for word in again]
+        texts = [page[word].spoken for word in again if word >= 0]
+        if said and not replaced and [each.text for each in said] == texts:
+            for each, word in zip(said, again, strict=True):
+                items.append(Item(each.piece, word, each.text, each.text))
             continue
-        items += _replacements(piece, said, replaced, [page[word].spoken for word in replaced])
+        items += _replacements(said, replaced, spoken)
     return items
 
 
-def _said(loaded: LoadedModel, heard: Heard, start: int, stop: int) -> list[str]:
-    """Return the words said in frames start … stop − 1: by free decoding, or CTC's best symbols."""
-    seconds = heard.piece.start + np.array([start, stop]) * heard.seconds_per_frame
-    found = within(heard.free.words, *seconds.tolist())
-    return [word.text for word in found] or spelt(loaded, heard, start, stop).split()
+class Said(NamedTuple):
+    """A word that was said, and its piece."""
+
+    piece: int
+    text: str
+
+
+def _said(loaded: LoadedModel, heard: Sequence[Heard], starts: Frames, stops: Frames) -> list[Said]:
+    """Return the words said in a stretch: by free decoding, or CTC's best symbols.
+
+    starts, stops: of the stretch in frames of each piece; it may cross cuts.
+    """
+    sizes = [len(each.ctc) for each in heard]
+    parts = np.clip(np.stack([starts, stops], 1), 0, np.array(sizes)[:, None]).tolist()
+    inside = [(at, *part) for at, part in enumerate(parts) if part[0] < part[1]]
+    found = [
+        Said(at, word.text)
+        for at, start, stop in inside
+        for word in within(heard[at].free.words, *heard[at].seconds(start, stop))
+    ]
+    return found or [
+        Said(at, text)
+        for at, start, stop in inside
+        for text in spelt(loaded, heard[at], start, stop).split()
+    ]
 
 
 def spelt(loaded: LoadedModel, heard: Heard, start: int, stop: int) -> str:
+    """Return the text of CTC's best symbols in frames start … stop − 1."""
     frames = heard.ctc[None, start:stop]
     (symbols,) = ctc_greedy(frames, np.array([frames.shape[1]]))
     return loaded.vocabulary.decode(symbols)
@@ -95,19 +126,21 @@ def within(words: Sequence[Word], start: float, end: float) -> list[Word]:
 
 
 def _replacements(
-    piece: int, said: Sequence[str], replaced: Sequence[int], spoken: Sequence[str]
+    said: Sequence[Said], replaced: Sequence[int], spoken: Sequence[str]
 ) -> Iterator[Item]:
     """Align words that were said with the page words in whose place they were said."""
+    texts = [each.text for each in said]
     if len(spoken) == 1 and said:
-        first, after = _most_similar(said, spoken[0])
-        yield from (Item(piece, None, word, word) for word in said[:first])
-        yield Item(piece, replaced[0], spoken[0], " ".join(said[first:after]))
-        yield from (Item(piece, None, word, word) for word in said[after:])
+        first, after = _most_similar(texts, spoken[0])
+        yield from (Item(piece, None, word, word) for piece, word in said[:first])
+        yield Item(said[first].piece, replaced[0], spoken[0], " ".join(texts[first:after]))
+        yield from (Item(piece, None, word, word) for piece, word in said[after:])
         return
-    for word, text in _aligned(said, spoken):
-        if text is not None and word is not None:
+    for word, at in _aligned(texts, spoken):
+        piece, text = said[at]
+        if word is not None:
             yield Item(piece, replaced[word], spoken[word], text)
-        elif text is not None:
+        else:
             yield Item(piece, None, text, text)
 
 
@@ -120,10 +153,10 @@ def _most_similar(said: Sequence[str], spoken: str) -> tuple[int, int]:
     )
 
 
-def _aligned(said: Sequence[str], spoken: Sequence[str]) -> Iterator[tuple[int | None, str | None]]:
-    """Yield pairs of a page word and what was said; None where one is missing."""
+def _aligned(said: Sequence[str], spoken: Sequence[str]) -> Iterator[tuple[int | None, int]]:
+    """Yield the index of a page word, or None, for the index of each word that was said."""
     if not said or not spoken:
-        yield from ((None, text) for text in said)
+        yield from ((None, at) for at in range(len(said)))
         return
     import jiwer
 
@@ -132,8 +165,8 @@ def _aligned(said: Sequence[str], spoken: Sequence[str]) -> Iterator[tuple[int |
     ).alignments
     for chunk in chunks:
         words = range(chunk.ref_start_idx, chunk.ref_end_idx)
-        texts = said[chunk.hyp_start_idx : chunk.hyp_end_idx]
+        texts = range(chunk.hyp_start_idx, chunk.hyp_end_idx)
         if chunk.type == "insert":
-            yield from ((None, text) for text in texts)
+            yield from ((None, at) for at in texts)
         elif chunk.type != "delete":
             yield from zip(words, texts, strict=True)

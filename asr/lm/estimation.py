@@ -185,13 +185,18 @@ def _explicit(
 
 
 def _discounts(counts: Integers) -> Floats:
-    """Return the discounts of counts 0, 1, 2, and 3 or more."""
+    """Return the discounts of counts 0, 1, 2, and 3 or more; 0.5 each where they are impossible.
+
+    In a small or selected text the formula gives discounts below 0 or above the count itself.
+    """
     once, twice, thrice, four = (int((counts == count).sum()) for count in range(1, 5))
-    if not (once and twice and thrice and four):
-        return np.array([0, 0.5, 0.5, 0.5])
-    share = once / (once + 2 * twice)
-    ratios = twice / once, thrice / twice, four / thrice
-    return np.array([0, *((i + 1) - (i + 2) * share * ratio for i, ratio in enumerate(ratios))])
+    if once and twice and thrice and four:
+        share = once / (once + 2 * twice)
+        ratios = twice / once, thrice / twice, four / thrice
+        found = [i - (i + 1) * share * ratio for i, ratio in enumerate(ratios, 1)]
+        if all(0 <= discount <= i for i, discount in enumerate(found, 1)):
+            return np.array([0, *found])
+    return np.array([0, 0.5, 0.5, 0.5])
 
 
 def _covered(

@@ -30,6 +30,7 @@ def load_engine(
         UserError: the weights are missing or do not fit, the device is missing, or the runtime is
             not known or does not support the model.
     """
+    device = _resolved(device, runtime)
     if _wants_torch(folder, unsupported(settings.attention, settings.decoder), device, runtime):
         from asr.models.speech import load_speech_model
         from asr.runtime.device import choose_device
@@ -61,6 +62,7 @@ def load_text_engine(
     Raises:
         UserError: as `load_engine`.
     """
+    device = _resolved(device, runtime)
     if _wants_torch(folder, unsupported_text(settings), device, runtime):
         from asr.models.translation import load_translation_model
         from asr.runtime.device import choose_device
@@ -75,6 +77,17 @@ def load_text_engine(
         return NumpyTextEngine(settings, weights, *sizes)
     except ValueError as error:
         raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
+
+
+def _resolved(device: str, runtime: str) -> str:
+    """Return the device that auto means: cuda, or cpu without torch, a GPU or a use for it."""
+    if device != "auto":
+        return device
+    if runtime in ("numpy", "onnx") or find_spec("torch") is None:
+        return "cpu"
+    from asr.runtime.device import choose_device
+
+    return choose_device(device).type
 
 
 def _wants_torch(folder: ModelFolder, reason: str | None, device: str, runtime: str) -> bool:

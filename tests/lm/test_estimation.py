@@ -135,3 +135,18 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         train_word_ngrams(texts(), WORDS, 1)
     with pytest.raises(UserError, match="no text"):
         train_word_ngrams([], WORDS)
+
+
+@pytest.mark.parametrize("times", [(5, 1, 40, 1), (5, 40, 1, 40)])
+def test_impossible_discounts_are_replaced(times):
+    counts = np.repeat([1, 2, 3, 4], times)  # how many n-grams occur once, twice, …
+    assert estimation._discounts(counts).tolist() == [0, 0.5, 0.5, 0.5]
+
+
+def test_probabilities_stay_in_range_where_the_formula_gives_impossible_discounts():
+    words = [f"w{at:02}" for at in range(94)]
+    pairs = [words[at : at + 2] for at in range(0, 94, 2)]
+    often = [1] * 5 + [2] + [3] * 40 + [4]
+    sentences = [pair for pair, count in zip(pairs, often, strict=True) for _ in range(count)]
+    model = train_word_ngrams(sentences, words, order=2)
+    assert all(0 <= each <= 1 for each in model.tables[0].explicit)

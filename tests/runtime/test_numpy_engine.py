@@ -214,13 +214,31 @@ def test_weights_that_do_not_fit_are_refused():
         NumpyEngine(attending(location_width=4), weights, SYMBOLS)
 
 
+def test_the_device_auto_is_a_gpu_if_torch_and_a_gpu_are_there(tmp_path, monkeypatch):
+    folder = write_tiny_model(tmp_path / "tiny")
+
+    def engine(**options):
+        return LoadedModel.load(folder, device="auto", **options).engine
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert isinstance(engine(runtime="numpy"), NumpyEngine)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, device: self)
+    assert isinstance(engine(), TorchEngine)
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert isinstance(engine(), NumpyEngine)
+    assert isinstance(engine(runtime="torch"), TorchEngine)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert isinstance(engine(), NumpyEngine)
+
+
 def test_the_runtime_is_chosen_by_model_and_device(tmp_path):
     folder = write_tiny_model(tmp_path / "tiny")
     assert isinstance(LoadedModel.load(folder).engine, NumpyEngine)
     assert isinstance(LoadedModel.load(folder, runtime="torch").engine, TorchEngine)
-    assert isinstance(LoadedModel.load(folder, device="auto").engine, TorchEngine)
-    with pytest.raises(UserError, match=r"device 'auto' needs torch"):
-        LoadedModel.load(folder, device="auto", runtime="numpy")
+    with pytest.raises(UserError, match=r"device 'cuda' needs torch"):
+        LoadedModel.load(folder, device="cuda", runtime="numpy")
     with pytest.raises(UserError, match=r"runtime 'jax' is not one of: auto, numpy, onnx, torch"):
         LoadedModel.load(folder, runtime="jax")
     (folder / "checksums.json").unlink()

@@ -167,6 +167,20 @@ def test_graphs_that_differ_from_the_model_are_not_written(tmp_path, monkeypatch
     assert [each.name for each in tmp_path.iterdir()] == ["tiny"]
 
 
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("name", ["encoder.last_norm.bias", "ctc.output.bias"])
+def test_graphs_that_give_no_numbers_are_not_written(tmp_path, monkeypatch, name, int8):
+    def other(settings, weights, notes):
+        return encoder_graph(
+            settings, {**weights, name: np.full_like(weights[name], np.nan)}, notes
+        )
+
+    source = write_tiny_model(tmp_path / "tiny")
+    monkeypatch.setattr(exporting, "encoder_graph", other)
+    with pytest.raises(UserError, match=r"not written: encoder.onnx differs by inf"):
+        export(source, tmp_path / "out", int8=int8)
+
+
 # A folder with graphs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from math import isinf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -62,7 +63,8 @@ def export(source: Path, target: Path, int8: bool = False) -> list[Exported]:
 
     Raises:
         UserError: the source is no speech model, or has a setting that is not exported; the target
-            exists; a float32 graph differs from the NumPy engine by more than 1e-4.
+            exists; a float32 graph differs from the NumPy engine by more than 1e-4, or a graph of 8
+            bits gives what is not finite.
     """
     folder = read_folder(source, "speech")
     settings = from_table(SpeechSettings, folder.model)
@@ -83,7 +85,7 @@ def export(source: Path, target: Path, int8: bool = False) -> list[Exported]:
         differences = largest_differences(engine, written)
         for name, difference in differences.items():
             exact = not (int8 and name == ENCODER_GRAPH)
-            if exact and difference > LARGEST_DIFFERENCE:
+            if difference > LARGEST_DIFFERENCE and (exact or isinf(difference)):
                 raise UserError(f"{target}: not written: {name} differs by {difference:.1e}")
         write_checksums(written, {each.name for each in written.iterdir()} - {CHECKSUMS, CARD})
         written.rename(target)

@@ -93,10 +93,13 @@ def _of_step(engine: NumpyEngine, step: GraphStep, encoded: EncodedAudio) -> flo
 
 
 def _difference(found: Array, wanted: Array, inside: NDArray[np.bool_] | None = None) -> float:
-    """Return the largest difference, where inside (B, T) is True; infinite for other shapes."""
+    """Return the largest difference, where inside (B, T) is True.
+
+    Infinite for other shapes and for what is not a number.
+    """
     if found.shape != wanted.shape:
         return float("inf")
     gap = np.abs(found.astype(np.float64) - wanted)
     if inside is not None:
         gap = gap[inside]
-    return float(gap.max(initial=0))
+    return float("inf") if np.isnan(gap).any() else float(gap.max(initial=0))
