@@ -185,7 +185,7 @@ class Transcript:
     def stop_reason(self) -> StopReason:
         """The worst stop reason of the segments: repeat, length, eos, silence, in this order."""
         reasons = {segment.stop_reason for segment in self.segments}
-        return next(reason for reason in _WORST_FIRST if reason in reasons)
+        return next((each for each in _WORST_FIRST if each in reasons), StopReason.SILENCE)
 
     @property
     def english(self) -> float | None:
@@ -202,8 +202,9 @@ class Transcript:
     def weights(self) -> NDArray[np.float32]:
         """Attention weights (U, T): a row for each of `characters`, T columns over the duration.
 
-        Spaces between segments have weight 0. With several segments the matrix is assembled at
-        each call and has U·T entries: for an hour of audio use the weights of the segments.
+        Spaces between segments, and the characters of segments without weights, have weight 0.
+        With several segments the matrix is assembled at each call and has U·T entries: for an hour
+        of audio use the weights of the segments.
         """
         return self._joined([segment.weights for segment in self.segments])
 
@@ -220,20 +221,19 @@ class Transcript:
         return self._joined(filled) > 0
 
     def _joined(self, matrices: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
-        """Join the matrices (U, T) of the segments to one of the recording."""
-        if len(matrices) == 1:
+        """Join the matrices of the segments, each (U, T) or empty, to one of the recording."""
+        if len(matrices) == 1 and len(matrices[0]) == len(self.characters):
             joined: NDArray[np.float32] = matrices[0]
             return joined
         starts = [round(each.start / self.seconds_per_annotation) for each in self.segments]
         ends = [start + each.shape[1] for start, each in zip(starts, matrices, strict=True)]
-        columns = max(*ends, math.ceil(self.duration / self.seconds_per_annotation))
+        columns = max([*ends, math.ceil(self.duration / self.seconds_per_annotation)])
         joined = np.zeros((len(self.characters), columns), np.float32)
         row = 0
-        for start, end, each in zip(starts, ends, matrices, strict=True):
-            row += bool(row and len(each))
-            stop = row + len(each)
-            joined[row:stop, start:end] = each
-            row = stop
+        for segment, start, end, each in zip(self.segments, starts, ends, matrices, strict=True):
+            row += bool(row and segment.characters)  # the space between segments
+            joined[row : row + len(each), start:end] = each
+            row += len(segment.characters)
         return joined
 
     def record(self) -> dict[str, Any]:

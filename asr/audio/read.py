@@ -22,6 +22,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from asr.audio.arrays import MOST_CHANNELS, required_rate, samples_of, takes_rate
 from asr.audio.streams import spooled
 from asr.errors import UserError
 
@@ -32,7 +33,6 @@ AUDIO_ENDINGS = frozenset(f"{_DIRECT_ENDINGS} {_FFMPEG_ENDINGS}".split())
 
 LONGEST = 24 * 3600.0  # s that are read unless the caller says otherwise
 _LOWEST_RATE, _HIGHEST_RATE = 1_000, 768_000  # Hz
-_MOST_CHANNELS = 64
 _LOUDEST = 2.0**31  # unscaled 32-bit integers stay below; powers of larger values overflow
 _BLOCK = 2**20  # samples decoded at once: the length in a header is never allocated
 _SHORTFALL = 0.1  # s by which a header may overstate the length; some writers and MP3 padding do
@@ -42,7 +42,6 @@ _UNKNOWN_LENGTH = (
 _FORMATS = "WAV, FLAC, Ogg, Opus or MP3"
 
 Samples = NDArray[np.float32]
-Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any]
 
 
 class Waveform(NamedTuple):
@@ -57,14 +56,18 @@ class Waveform(NamedTuple):
         return len(self.samples) / self.rate
 
 
+Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
+
+
 def read(source: Source, rate: int | None = None) -> Waveform:
     """Read a recording, average its channels and resample it to 16 kHz.
 
     Args:
         source: a path; the bytes of a file; a binary stream such as `sys.stdin.buffer`, which need
             not be seekable and is read to its end; or an array (S,) or (S, channels), floats in
-            [-1, 1] or integers over their whole range; or a tensor of torch, (S,) or (channels, S).
-        rate: sample rate of an array or a tensor, in Hz; files state their own.
+            [-1, 1] or integers of at most 32 bits over their whole range; or a tensor of torch,
+            (S,) or (channels, S); or a waveform.
+        rate: sample rate of an array or a tensor, in Hz; the others state their own.
 
     Raises:
         UserError: the file does not exist, or is not audio, damaged, empty, or longer than a day.
@@ -84,24 +87,36 @@ def read_blocks(
         UserError: as in `read`; damage is found when its block is decoded, a shorter recording
             than its header states after the last block.
     """
-    if _is_tensor(source):
-        source = _array_of(source)
-    if isinstance(source, np.ndarray):
-        return _finished([_from_array(source)], _array_rate(rate), "the array", longest)
-    if rate is not None:
-        raise UserError(
-            f"rate {rate} given for a file: only arrays need a rate, files state theirs"
-        )
+    check_rate(source, rate)
+    if isinstance(source, Waveform):
+        source, rate = source
+    if takes_rate(source):
+        return _finished([samples_of(source)], required_rate(rate), "the array", longest)
     if isinstance(source, str | os.PathLike):
         return _read_path(os.fspath(source), longest)
     if isinstance(source, bytes | bytearray | memoryview):
         return _read_bytes(bytes(source), "the bytes given", longest)
-    if hasattr(source, "read"):
-        name = str(getattr(source, "name", "the stream"))
-        return _read_stream(source, name, longest)
-    raise UserError(
-        f"audio of type {type(source).__name__}: wanted a path, bytes, a binary stream or an array"
-    )
+    return _read_stream(source, str(getattr(source, "name", "the stream")), longest)
+
+
+def check_rate(source: object, rate: int | None) -> None:
+    """Check the type of a source, and that a rate is given to arrays and tensors alone.
+
+    Raises:
+        UserError: it is not so.
+    """
+    known = (str, os.PathLike, bytes, bytearray, memoryview, Waveform)
+    if not (takes_rate(source) or isinstance(source, known) or hasattr(source, "read")):
+        raise UserError(
+            f"audio of type {type(source).__name__}: wanted a path, bytes, a binary stream or an "
+            "array"
+        )
+    if rate is not None and not takes_rate(source):
+        what = "a waveform" if isinstance(source, Waveform) else "a file"
+        raise UserError(
+            f"rate {rate} given for {what}: only arrays need a rate, files and waveforms state "
+            "theirs"
+        )
 
 
 def stated_seconds(path: Path) -> float:
@@ -170,8 +185,8 @@ def _check_header(sound: soundfile.SoundFile, name: str, longest: float) -> None
             f"{name}: {seconds / 3600:.3g} hours of audio by its header, at most "
             f"{longest / 3600:g} are read: split it, or allow more with --longest"
         )
-    if sound.channels > _MOST_CHANNELS:
-        raise UserError(f"{name}: {sound.channels} channels, at most {_MOST_CHANNELS} are read")
+    if sound.channels > MOST_CHANNELS:
+        raise UserError(f"{name}: {sound.channels} channels, at most {MOST_CHANNELS} are read")
 
 
 def _check_complete(sound: soundfile.SoundFile, file: BinaryIO, name: str) -> None:
@@ -293,44 +308,6 @@ def _is_text(start: bytes) -> bool:
             return False
         text = start[: error.start].decode()
     return all(character.isprintable() or character in "\t\n\r\f\ufeff" for character in text)
-
-
-def _array_rate(rate: int | None) -> int:
-    if rate is None:
-        raise UserError("an array without its sample rate: for instance read(samples, rate=16000)")
-    return rate
-
-
-def _is_tensor(source: object) -> bool:
-    """Return whether a source is a tensor of torch, without importing torch."""
-    return any(each.__module__ == "torch" for each in type(source).__mro__)
-
-
-def _array_of(tensor: Any) -> NDArray[Any]:
-    """Return a tensor (S,) or (channels, S) as an array (S,) or (S, channels)."""
-    tensor = tensor.detach().cpu()
-    if tensor.is_floating_point():
-        tensor = tensor.float()  # NumPy has no bfloat16
-    array: NDArray[Any] = tensor.numpy()
-    return array.T
-
-
-def _from_array(array: NDArray[Any]) -> Samples:
-    """Convert samples (S,) or (S, channels) of any real type to (S,) float32."""
-    if array.ndim not in (1, 2):
-        raise UserError(f"an array {array.shape}: wanted (samples,) or (samples, channels)")
-    if array.ndim == 2 and not 1 <= array.shape[1] <= _MOST_CHANNELS:
-        raise UserError(
-            f"an array of {array.shape[1]:,} channels: wanted (samples, channels), transpose it"
-        )
-    if array.dtype.kind not in "fiu":
-        raise UserError(f"an array of {array.dtype}: wanted floats in [-1, 1] or integers")
-    samples = array if array.ndim == 1 else array.mean(axis=1, dtype=np.float64)
-    if array.dtype.kind != "f":
-        half = 2.0 ** (8 * array.dtype.itemsize - 1)
-        samples = samples.astype(np.float64) / half - (array.dtype.kind == "u")
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf, which is refused later
-        return np.ascontiguousarray(samples, dtype=np.float32)
 
 
 def _finished(blocks: Iterable[Samples], rate: int, name: str, longest: float) -> Iterator[Samples]:

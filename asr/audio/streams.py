@@ -41,12 +41,21 @@ def spooled(stream: Any, name: str, longest: float) -> Iterator[BinaryIO]:
         yield file
 
 
+def _next(stream: Any, name: str) -> bytes:
+    """Read a part of a stream; a text stream fails to decode audio or gives text."""
+    try:
+        chunk = stream.read(_HEAD)
+    except UnicodeDecodeError:
+        chunk = ""
+    if isinstance(chunk, str):
+        raise UserError(f"{name}: a text stream, wanted a binary one (sys.stdin.buffer, 'rb')")
+    return bytes(chunk)
+
+
 def _copy(stream: Any, file: BinaryIO, name: str, longest: float) -> None:
     most = min(_LARGEST, max(_IN_MEMORY, int(longest * _BYTES_PER_SECOND)))
     size = 0
-    while chunk := stream.read(_HEAD):
-        if not isinstance(chunk, bytes):
-            raise UserError(f"{name}: a text stream, wanted a binary one (sys.stdin.buffer, 'rb')")
+    while chunk := _next(stream, name):
         file.write(chunk)
         is_checked, size = size > _IN_MEMORY, size + len(chunk)
         if size > _IN_MEMORY and not is_checked:

@@ -76,17 +76,22 @@ class Follower:
         """Whether no more audio can be compared with the page."""
         return self._audio.duration >= LONGEST_READ
 
-    def push(self, samples: NDArray[np.float32]) -> Iterator[Position]:
-        """Add samples (S,) in [-1, 1]; yield the place whenever it changes."""
+    def push(self, samples: NDArray[np.float32]) -> list[Position]:
+        """Add samples (S,), floats in [-1, 1]; return the place whenever it changed.
+
+        Raises:
+            UserError: they are not finite, or no floats (S,).
+        """
+        found: list[Position] = []
         for block in self._audio.blocks(samples):
             self._all.append(block)
-            yield from self._update()
+            found += self._update()
+        return found
 
-    def finish(self) -> Iterator[Position]:
-        """Yield the last place: the audio has ended. Nothing may be pushed after that."""
+    def finish(self) -> list[Position]:
+        """Return the last place: the audio has ended. Nothing may be pushed after that."""
         self._all.append(self._audio.end())
-        if len(self._audio.samples):
-            yield from self._update()
+        return [*self._update()] if len(self._audio.samples) else []
 
     def samples(self) -> Samples:
         """Return the samples so far (S,), at 16 kHz, at most `LONGEST_READ` seconds."""

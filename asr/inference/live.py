@@ -81,14 +81,20 @@ class LiveText:
         """Seconds of audio that have been processed."""
         return self._audio.duration
 
-    def push(self, samples: NDArray[np.float32]) -> Iterator[Event]:
-        """Add samples (S,) in [-1, 1]; yield what is known then."""
-        for _ in self._audio.blocks(samples):
-            yield from self._update()
+    def push(self, samples: NDArray[np.float32]) -> list[Event]:
+        """Add samples (S,), floats in [-1, 1]; return what is known then.
 
-    def finish(self) -> Iterator[Event]:
-        """Yield the rest: the audio has ended. Nothing may be pushed after that."""
+        Raises:
+            UserError: they are not finite, or no floats (S,).
+        """
+        return [event for _ in self._audio.blocks(samples) for event in self._update()]
+
+    def finish(self) -> list[Event]:
+        """Return the rest: the audio has ended. Nothing may be pushed after that."""
         self._audio.end()
+        return [*self._rest()]
+
+    def _rest(self) -> Iterator[Event]:
         while len(self._audio.samples):
             mask, _ = self._decoded(self._audio.samples)
             yield from self._final(self._audio.cut_last(mask))

@@ -27,6 +27,19 @@ def pcm_samples(content: bytes) -> Samples:
     return np.frombuffer(content, "<i2").astype(np.float32) / np.float32(2**15)
 
 
+def _checked(samples: NDArray[np.float32]) -> Samples:
+    """Return samples as float32; see `LiveAudio.blocks`."""
+    array = np.asarray(samples)
+    if array.ndim != 1 or (array.dtype.kind != "f" and array.size):
+        raise UserError(
+            f"samples {array.shape} of {array.dtype}: wanted floats (samples,) in [-1, 1]; "
+            "`pcm_samples` makes them of 16-bit samples"
+        )
+    if not np.isfinite(array).all():
+        raise UserError("samples that are not finite: damaged audio")
+    return array.astype(np.float32, copy=False)
+
+
 class LiveAudio:
     """The samples since the last cut, at 16 kHz.
 
@@ -39,9 +52,9 @@ class LiveAudio:
 
     def __init__(self, rate: int, longest: float) -> None:
         """rate: of the given samples, in Hz. longest: seconds of a piece at most."""
-        if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        if not (isinstance(rate, int | float | np.number) and LOWEST_RATE <= rate <= HIGHEST_RATE):
             raise UserError(
-                f"a rate of {rate} Hz; live audio has {LOWEST_RATE:,} to {HIGHEST_RATE:,}"
+                f"a rate of {rate!r} Hz; live audio has {LOWEST_RATE:,} to {HIGHEST_RATE:,}"
             )
         self.samples = np.zeros(0, np.float32)
         self.start = 0
@@ -58,8 +71,15 @@ class LiveAudio:
         return (self.start + len(self.samples)) / SAMPLE_RATE
 
     def blocks(self, samples: NDArray[np.float32]) -> Iterator[Samples]:
-        """Take samples (S,) in [-1, 1]; yield each block after it was added."""
-        self._given = np.concatenate([self._given, samples])
+        """Take samples (S,) in [-1, 1] at once; yield each block as it is added.
+
+        Raises:
+            UserError: they are not finite, or no floats (S,).
+        """
+        self._given = np.concatenate([self._given, _checked(samples)])
+        return self._blocks()
+
+    def _blocks(self) -> Iterator[Samples]:
         while len(self._given) >= self._block:
             block, self._given = self._given[: self._block], self._given[self._block :]
             yield self._add(block, is_last=False)

@@ -44,7 +44,7 @@ class LoadedModel:
     """
 
     engine: Engine
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary = field(repr=False)
     settings: SpeechSettings
     language_model_file: Path | None = None
     words: Lazy[WordModel] | None = None
@@ -158,8 +158,11 @@ class LoadedModel:
         """Return a model whose search favours words or phrases; they are normalised.
 
         Raises:
-            UserError: nothing is left of a word, or the model does not write characters.
+            UserError: nothing is left of a word, they are no list of texts, or the model does not
+                write characters.
         """
+        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+            raise UserError(f"hot words {words!r:.40}: wanted a list of texts, such as ['anna']")
         if self.vocabulary.kind != "characters" or UNK in self.vocabulary.encode(" '"):
             raise UserError(
                 f"hot words need a model that writes characters, this one has "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
+from asr.audio.read import Source, check_rate
 from asr.audio.speech import has_speech
 from asr.errors import UserError
 from asr.inference import reader
@@ -17,12 +18,13 @@ from asr.inference.journal import Journal
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
-from asr.inference.sources import Failure, Finished, Progress, Source, name_of, path_of, read_whole
+from asr.inference.sources import Failure, Finished, Progress, name_of, path_of, read_whole
 from asr.inference.spelling import punctuated, with_digits
 from asr.inference.stream import pieces_of, segments_of_each
 from asr.model_folder import PRETRAINED
 from asr.reading import Reading
 from asr.results import Segment, Transcript
+from asr.tables import from_table, to_table
 from asr.text.normalize import normalize
 from asr.text.page import PageWord, page_words
 from asr.text.vocabulary import UNK
@@ -40,7 +42,7 @@ class Recognizer:
     `load` makes one; `configured` makes one that decodes otherwise, with the same weights.
     """
 
-    loaded: LoadedModel
+    loaded: LoadedModel = field(repr=False)
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     digits: bool = False  # whether numbers are written in digits
 
@@ -94,9 +96,9 @@ class Recognizer:
         The others: see `DecodingOptions`.
 
         Raises:
-            UserError: a value out of range, a CTC weight for a model without a CTC head, a language
-                model that cannot be read, an attention that takes no window, hot words that cannot
-                be spelt, or hot words or alternatives with a beam of 1.
+            UserError: a value of the wrong type or out of range, a CTC weight for a model without a
+                CTC head, a language model that cannot be read, an attention that takes no window,
+                hot words that cannot be spelt, or hot words or alternatives with a beam of 1.
         """
         if ctc_weight and not self.loaded.engine.has_ctc:
             raise UserError(f"CTC weight {ctc_weight}: this model has no CTC head, leave it out")
@@ -117,10 +119,12 @@ class Recognizer:
             loaded = loaded.with_language_model(Path(language_model))
             _ = loaded.language_model  # a file that cannot be read is reported now
         if window is not None:
-            loaded = loaded.windowed(*window)
+            loaded = loaded.windowed(*_both_sides(window))
         if hotwords is not None:
             loaded = loaded.favouring(hotwords) if hotwords else replace(loaded, hotwords=None)
-        decoding = replace(self.decoding, **changes)
+        decoding = self.decoding
+        if changes:
+            decoding = from_table(DecodingOptions, to_table(decoding) | changes)
         if decoding.beam == 1 and (loaded.hotwords is not None or decoding.n_best > 1):
             raise UserError("hot words and alternatives need a beam search; got a beam of 1")
         return replace(self, loaded=loaded, decoding=decoding)
@@ -182,7 +186,8 @@ class Recognizer:
 
         source: a path, the bytes of a file, a binary stream, samples (S,) or (S, channels), or
             what `asr.audio.read.read` made of any of these.
-        rate: of samples, in Hz. beam, ctc_weight, lm_weight: see `DecodingOptions`.
+        rate: of samples, in Hz; the files of a list do without.
+        beam, ctc_weight, lm_weight: see `DecodingOptions`.
 
         Raises:
             UserError: a recording cannot be read or is too short; a value is out of range.
@@ -191,6 +196,7 @@ class Recognizer:
         if isinstance(source, list):
             each = recognizer.transcribe_each(source, rate=rate, on_progress=on_progress)
             return [_unless_failed(result) for result in each]
+        check_rate(source, rate)
         (result,) = recognizer.transcribe_each([source], rate=rate, on_progress=on_progress)
         return _unless_failed(result)
 
@@ -303,14 +309,14 @@ class Recognizer:
             UserError: the page holds nothing that the model can write, or more than `LONGEST_PAGE`
                 words.
         """
-        _require_length(page)
+        _require_length(_text(page))
         words = page_words(page.splitlines())
         _ = self._tokens(" ".join(word.spoken for word in words) or page)
         return words
 
     def _tokens(self, text: str) -> list[int]:
         """Ids of a text as the model would write it."""
-        normalised = normalize(text)
+        normalised = normalize(_text(text))
         if not normalised:
             raise UserError(f"nothing is left of the text {text[:40]!r} as lower-case a to z")
         tokens = self.loaded.vocabulary.encode(normalised)
@@ -334,6 +340,19 @@ def _require_length(page: str) -> None:
     count = len(page.split())
     if count > LONGEST_PAGE:
         raise UserError(f"a page of {count} words, wanted at most {LONGEST_PAGE}: cut it")
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise UserError(f"a text of type {type(given).__name__}: wanted a str")
+    return given
+
+
+def _both_sides(window: object) -> tuple[float, float]:
+    match window:
+        case (int() | float() as back, int() | float() as ahead):
+            return back, ahead
+    raise UserError(f"window {window!r:.40}: wanted (seconds back, seconds ahead)")
 
 
 def _unless_failed(result: Transcript | Failure) -> Transcript:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from asr.audio.read import Waveform, read, read_blocks
+from asr.audio.read import Source, Waveform, read
 from asr.errors import UserError
 
 SHORTEST = 0.1  # seconds; less holds no word
 
-Source: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO | NDArray[Any] | Waveform
 Progress: TypeAlias = Callable[[float], object]  # seconds of audio done since the last call
 
 
@@ -31,17 +27,23 @@ class Finished(NamedTuple):
     path: str | None
 
 
-def blocks_of(source: Source, rate: int | None, longest: float) -> Iterable[NDArray[np.float32]]:
-    return [source.samples] if isinstance(source, Waveform) else read_blocks(source, rate, longest)
-
-
 def read_whole(source: Source, rate: int | None) -> Waveform:
-    waveform = source if isinstance(source, Waveform) else read(source, rate)
+    """Read a recording that is not too short.
+
+    Raises:
+        UserError: as `asr.audio.read.read` and `require_length`.
+    """
+    waveform = read(source, rate)
     require_length(waveform.duration, source)
     return waveform
 
 
 def require_length(seconds: float, source: Source) -> None:
+    """Check a duration.
+
+    Raises:
+        UserError: it is below `SHORTEST`.
+    """
     if seconds < SHORTEST:
         raise UserError(
             f"{name_of(source)}: {seconds:.3f} s of audio is too short to transcribe; at "
@@ -50,8 +52,10 @@ def require_length(seconds: float, source: Source) -> None:
 
 
 def path_of(source: Source) -> str | None:
+    """Return the path of a file; None for another source."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None
 
 
 def name_of(source: Source) -> str:
+    """Return how messages name a source."""
     return path_of(source) or str(getattr(source, "name", "the audio"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from asr.audio.arrays import takes_rate
+from asr.audio.read import Source, read_blocks
 from asr.errors import UserError
 from asr.inference.cutting import detector, pieces
 from asr.inference.decoding import decode_many
@@ -15,14 +17,14 @@ from asr.inference.sources import (
     Failure,
     Finished,
     Progress,
-    Source,
-    blocks_of,
     path_of,
     require_length,
 )
 from asr.results import Segment
 
-WINDOW = 4  # batches of pieces that are read, and sorted by length, before any is decoded
+READ_AHEAD_BATCHES = (
+    4  # batches of pieces that are read, and sorted by length, before any is decoded
+)
 
 
 def segments_of_each(
@@ -33,14 +35,15 @@ def segments_of_each(
     on_progress: Progress | None,
     journal: Journal | None,
 ) -> Iterator[Segment | Finished | Failure]:
-    """Yield the results of `Recognizer.segments_of_each` with bare words."""
+    """Yield the results of `Recognizer.segments_of_each` with bare words; rate: of arrays."""
     window: list[Piece | Finished | Failure] = []
     seconds = 0.0
     for source in sources:
-        for found in _pieces(loaded, options, source, rate):
+        its_rate = rate if takes_rate(source) else None
+        for found in _pieces(loaded, options, source, its_rate):
             window.append(found)
             seconds += found.duration if isinstance(found, Piece) else 0.0
-            if seconds >= WINDOW * options.batch_seconds:
+            if seconds >= READ_AHEAD_BATCHES * options.batch_seconds:
                 yield from _decoded(loaded, options, window, on_progress, journal)
                 window, seconds = [], 0.0
     yield from _decoded(loaded, options, window, on_progress, None)  # the results follow at once
@@ -54,7 +57,7 @@ def pieces_of(
     Raises:
         UserError: the recording cannot be read or is too short.
     """
-    blocks = blocks_of(source, rate, 3600 * options.longest)
+    blocks = read_blocks(source, rate, 3600 * options.longest)
     for piece in pieces(blocks, detector(loaded), options.segment_seconds):
         require_length(piece.start + piece.duration, source)
         yield piece

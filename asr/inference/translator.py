@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, overload
@@ -68,7 +68,7 @@ class _Parts(NamedTuple):
         return "".join(each for pair in separated for each in pair)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Translator:
     """Translation models with the same vocabularies. Results do not depend on the batch.
 
@@ -144,16 +144,14 @@ class Translator:
         beam, length_penalty: see `TranslationOptions`; None means its default.
         whole: translate each text as one sentence; otherwise its sentences are translated
             separately, as in the training of most models, and blank lines are kept.
-        The translation of a text without words is empty.
+        A text or sentence without a letter or digit, such as "..." or "♪", is copied.
 
-        Raises UserError if the beam or the penalty is out of range, or a text is not valid Unicode.
+        Raises UserError if the beam or the penalty is out of range, or the texts are no valid ones.
         """
-        options = TranslationOptions()
-        if beam is not None:
-            options = replace(options, beam=beam)
-        if length_penalty is not None:
-            options = replace(options, length_penalty=length_penalty)
-        given = [texts] if isinstance(texts, str) else texts
+        named = {"beam": beam, "length_penalty": length_penalty}
+        changes = {name: each for name, each in named.items() if each is not None}
+        options = from_table(TranslationOptions, changes)
+        given = [texts] if isinstance(texts, str) else _texts(texts)
         _require_unicode(given)
         parts = [_Parts.of(text, whole) for text in given]
         sentences = [each for its in parts for each in its.sentences]
@@ -164,12 +162,18 @@ class Translator:
         ]
         return results[0] if isinstance(texts, str) else results
 
+    def __repr__(self) -> str:
+        return (
+            f"Translator({len(self.engines)} models, {len(self.source):,} source and "
+            f"{len(self.target):,} target symbols)"
+        )
+
     def _sentences(self, texts: Sequence[str], search: BeamSettings) -> list[Translation]:
         """Translate sentences in batches."""
         sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in texts]
-        found = {index: _empty(text) for index, text in enumerate(texts)}
+        found = {index: _copied(text) for index, text in enumerate(texts)}
         lengths = [len(sentence) for sentence in sentences]
-        filled = [index for index, length in enumerate(lengths) if length > 1]  # more than <eos>
+        filled = [index for index, text in enumerate(texts) if any(map(str.isalnum, text))]
         order = sorted(filled, key=lengths.__getitem__)
         for batch in batch_by_length(lengths, BATCH_TOKENS, order=order):
             hypotheses = self._search([sentences[index] for index in batch], search)
@@ -222,6 +226,21 @@ def load_translator(
     return Translator.load(path, device, to, runtime)
 
 
+def _texts(given: Iterable[str]) -> list[str]:
+    """Return several texts as a list; they may come from an iterator.
+
+    Raises:
+        UserError: they are no texts.
+    """
+    texts = [*given] if isinstance(given, Iterable) and not isinstance(given, bytes) else [given]
+    for each in texts:
+        if not isinstance(each, str):
+            raise UserError(
+                f"a text of type {type(each).__name__}: wanted a str, or a list of them"
+            )
+    return texts
+
+
 def _shipped(to: str) -> Path:
     """Return the folder of the package's model from English to a language."""
     if to not in SHIPPED:
@@ -268,7 +287,8 @@ def _require_unicode(texts: Sequence[str]) -> None:
             ) from None
 
 
-def _empty(text: str) -> Translation:
-    """Return the translation of a text without words."""
-    words = WordWeights((END,), (END,), np.ones((1, 1), np.float32))
-    return Translation(text, "", (words,), (words,), 0.0, StopReason.EOS)
+def _copied(text: str) -> Translation:
+    """Return a text without words as its own translation; each sign attends to itself."""
+    tokens = (*text.split(), END)
+    words = (WordWeights(tokens, tokens, np.eye(len(tokens), dtype=np.float32)),)
+    return Translation(text, text.strip(), words, words, 0.0, StopReason.EOS)
