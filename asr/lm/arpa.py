@@ -2,12 +2,15 @@
 
 A listed n-gram has its probability; any other has bow(h) · p(w | h'). In the interpolated form of
 `asr.lm.word_ngrams` the explicit part of a listed n-gram is p(w | h) − bow(h) · p(w | h'), which is
-negative where a model without interpolation lists a word as less probable than its back-off, and
-the rest of a context is its back-off weight. Source: Doug Paul's format, SRILM's ngram-format(5).
+negative where a model without interpolation lists a word as less probable than its back-off. The
+rest of a context, 1 minus its explicit parts, is then its back-off weight if the probabilities in
+the file sum to 1; where they do not, or n-grams with unknown words are left out, they are
+normalised by the rest. Source: Doug Paul's format, SRILM's ngram-format(5).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +26,9 @@ _START: Final = "<s>"
 _END: Final = "</s>"
 _UNKNOWN: Final = "<unk>"
 _LEAST: Final = 1e-7  # probability of an unknown word in a model without one
+_LAST: Final = "\\end\\"
+_ROUNDING: Final = 1e-4  # by which the logarithm of a probability of 1 may exceed 0
+_COUNT: Final = re.compile(r"ngram +(\d+) *= *(\d+)")
 _SECTION: Final = re.compile(r"\\(\d+)-grams:")
 _SPELLABLE: Final = re.compile(r"[a-z']+")
 
@@ -41,7 +47,7 @@ def read_arpa(path: Path) -> WordNgrams:
     Of words that become equal, and of n-grams of theirs, the first is kept.
 
     Raises:
-        UserError: the file cannot be read, or is no ARPA file.
+        UserError: the file cannot be read, is no ARPA file, or is not whole.
     """
     orders = _read(path)
     spelt = sorted({word for (word,) in orders[0] if _SPELLABLE.fullmatch(word)})
@@ -119,26 +125,45 @@ def _numbered(
 def _read(path: Path) -> list[dict[tuple[str, ...], tuple[float, float]]]:
     """Return for each order n-gram → (probability, back-off weight), words in lower case."""
     orders: list[dict[tuple[str, ...], tuple[float, float]]] = []
+    counts: dict[int, int] = {}
+    lines = 0  # of the section
     for number, text in _entries(path):
-        if header := _SECTION.fullmatch(text):
+        header = _SECTION.fullmatch(text)
+        if orders and (header or text == _LAST):
+            wanted = counts.pop(len(orders), 0)
+            if lines != wanted or not orders[0]:
+                raise UserError(
+                    f"{path}:{number}: {lines} n-grams of order {len(orders)}, but {wanted} by the "
+                    "header: get a whole copy"
+                )
+            lines = 0
+        if text == _LAST:
+            break
+        if header:
             if int(header[1]) != len(orders) + 1:
                 raise UserError(f"{path}:{number}: got {text}, wanted \\{len(orders) + 1}-grams:")
             orders.append({})
         elif orders:
             words, values = _parsed(path, number, text, len(orders))
             orders[-1].setdefault(words, values)
-    if not orders or not orders[0]:
+            lines += 1
+        elif count := _COUNT.fullmatch(text):
+            counts[int(count[1])] = int(count[2])
+    else:
+        if orders:
+            raise UserError(f"{path}: ends early, without {_LAST}: get a whole copy")
+    if not orders:
         raise UserError(f"{path}: not a language model in the ARPA format: no \\1-grams:")
+    if any(counts.values()):
+        raise UserError(f"{path}: without the {max(counts)}-grams of its header: get a whole copy")
     return orders
 
 
 def _entries(path: Path) -> Iterator[Line]:
-    """Yield the lines that are not empty, from \\data\\ to \\end\\."""
+    """Yield the lines that are not empty, after \\data\\."""
     begun = False
     for line in read_lines(path):
         text = line.text.strip()
-        if text == "\\end\\":
-            return
         if begun and text:
             yield Line(line.number, text)
         begun = begun or text == "\\data\\"
@@ -151,11 +176,13 @@ def _parsed(
     try:
         if len(fields) not in (order + 1, order + 2):
             raise ValueError
-        probability = 10.0 ** float(fields[0])
-        back_off = 10.0 ** float(fields[order + 1]) if len(fields) == order + 2 else 1.0
+        logs = float(fields[0]), float(fields[order + 1]) if len(fields) == order + 2 else 0.0
+        if not (math.isfinite(logs[0]) and math.isfinite(logs[1]) and logs[0] <= _ROUNDING):
+            raise ValueError
+        probability, back_off = min(1.0, 10.0 ** logs[0]), 10.0 ** logs[1]
     except (ValueError, OverflowError):
         raise UserError(
-            f"{path}:{number}: got {text[:40]!r}, wanted a logarithm, {order} words and perhaps a "
-            "back-off weight"
+            f"{path}:{number}: got {text[:40]!r}, wanted the logarithm of a probability, "
+            f"{order} words and perhaps that of a back-off weight"
         ) from None
     return tuple(word.lower() for word in fields[1 : order + 1]), (probability, back_off)

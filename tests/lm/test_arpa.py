@@ -103,16 +103,36 @@ def test_endings() -> None:
     assert [is_arpa(Path(name)) for name in names] == [True, True, True, False, False]
 
 
+DATA = "\\data\\\nngram 1=1\n"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("", "not a language model in the ARPA format"),
-        ("\\data\\\n\\2-grams:\n", "x.arpa:2: got \\\\2-grams:, wanted \\\\1-grams:"),
-        ("\\data\\\n\\1-grams:\nhello a\n", "x.arpa:3: got 'hello a'"),
-        ("\\data\\\n\\1-grams:\n-1 日\n", "none of its 1 words is spelt"),
+        (DATA + "\\2-grams:\n", r"x.arpa:3: got \\2-grams:, wanted \\1-grams:"),
+        (DATA + "\\1-grams:\nhello a\n", "x.arpa:4: got 'hello a'"),
+        (DATA + "\\1-grams:\n-1 日\n\\end\\\n", "none of its 1 words is spelt"),
+        (DATA + "\\1-grams:\n-1 a\n", r"ends early, without \\end"),
+        (DATA + "\\1-grams:\n\\end\\\n", "x.arpa:4: 0 n-grams of order 1, but 1 by the header"),
+        (DATA + "\\1-grams:\n-1 a\n-1 b\n\\end\\", "x.arpa:6: 2 n-grams of order 1, but 1 by"),
+        ("\\data\\\n\\1-grams:\n-1 a\n\\end\\\n", "x.arpa:4: 1 n-grams of order 1, but 0 by"),
+        (DATA + "ngram 2=1\n\\1-grams:\n-1 a\n\\end\\\n", "without the 2-grams of its header"),
+        (DATA + "\\1-grams:\n0.5 a\n\\end\\\n", "x.arpa:4: got '0.5 a'"),
+        (DATA + "\\1-grams:\nnan a\n\\end\\\n", "x.arpa:4: got 'nan a'"),
+        (DATA + "\\1-grams:\n-1 a inf\n\\end\\\n", "x.arpa:4: got '-1 a inf'"),
+        (DATA + "\\1-grams:\n-inf a\n\\end\\\n", "x.arpa:4: got '-inf a'"),
     ],
 )
 def test_mistakes_name_the_line(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "x.arpa").write_text(content, "utf-8")
     with pytest.raises(UserError, match=message):
         read_arpa(tmp_path / "x.arpa")
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    whole = write(tmp_path / "x.arpa").read_text("utf-8").splitlines(keepends=True)
+    for end in range(len(whole)):
+        (tmp_path / "cut.arpa").write_text("".join(whole[:end]), "utf-8")
+        with pytest.raises(UserError):
+            read_arpa(tmp_path / "cut.arpa")
