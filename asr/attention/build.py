@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from asr.attention.contract import Attention, attention_class
 from asr.attention.energies import EnergyAttention
 from asr.attention.masks import Window
 from asr.attention.multihead import MultiHeadAttention
 from asr.attention.normalizers import SOFTMAX
+
+# Keys of a config that `MultiHeadAttention`, the normaliser or the window read. A constructor gets
+# the latter two built, and would never get an argument of such a name.
+RESERVED: Final = frozenset(
+    {
+        *("kind", "heads", "key_value_heads", "temperature", "top_k", "silence_mask"),
+        *("window_back", "window_ahead", "window_soft", "window_centre", "window_stride"),
+    }
+)
 
 
 def build_attention(
@@ -54,9 +64,9 @@ def parameters_of(kind: str, heads: int = 1) -> frozenset[str]:
     heads: with several, `attention_size` is the size of their projections for every kind.
 
     Raises:
-        ValueError: no such kind.
+        ValueError: no such kind, or its constructor has an argument of a `RESERVED` name.
     """
-    taken = frozenset(inspect.signature(attention_class(kind)).parameters)
+    taken = frozenset(_arguments(kind))
     taken -= {"query_size", "annotation_size"}
     return taken | {"attention_size"} if heads > 1 else taken
 
@@ -88,7 +98,6 @@ def _make(
     options: Mapping[str, object] | None,
 ) -> Attention:
     """Make a mechanism with the options that its constructor takes."""
-    found = attention_class(kind)
     offered = {
         "query_size": query_size,
         "annotation_size": annotation_size,
@@ -96,8 +105,21 @@ def _make(
         "size": attention_size,
         **(options or {}),
     }
-    taken = inspect.signature(found).parameters
+    taken = _arguments(kind)
     for name, without in (("normalizer", SOFTMAX), ("window", None)):
         if name not in taken and offered.get(name, without) != without:
             raise ValueError(f"{kind} attention takes no {name}; leave it out of the settings")
-    return found(**{name: value for name, value in offered.items() if name in taken})
+    return attention_class(kind)(
+        **{name: value for name, value in offered.items() if name in taken}
+    )
+
+
+def _arguments(kind: str) -> Collection[str]:
+    """Return the names of the arguments of a mechanism's constructor."""
+    taken = inspect.signature(attention_class(kind)).parameters
+    if reserved := RESERVED & taken.keys():
+        raise ValueError(
+            f"{kind} attention has an argument {min(reserved)!r}, which a config sets for all "
+            "mechanisms: give it another name"
+        )
+    return taken.keys()

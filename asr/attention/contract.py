@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +55,13 @@ class Alignment(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Base of all mechanisms. It stores parameters only; all state is passed as arguments."""
+    """Base of all mechanisms. It stores parameters only; all state is passed as arguments.
+
+    context_is_weighted_mean: whether the context is weights · values, which the contract tests
+        check; False for a mechanism with heads, whose weights are the mean over the heads.
+    """
+
+    context_is_weighted_mean: ClassVar[bool] = True
 
     def prepare(self, annotations: Annotations) -> Memory:
         """Compute the keys: annotations (B, T, E) → memory with keys (B, T, A)."""

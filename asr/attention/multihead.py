@@ -20,6 +20,8 @@ class MultiHeadAttention(Attention):
     (multi-query), Ainslie et al. 2023 (grouped-query).
     """
 
+    context_is_weighted_mean = False
+
     def __init__(
         self,
         head: Attention,

@@ -140,8 +140,9 @@ class Recognizer:
     def caching(self, seconds: float) -> Recognizer:
         """Return a recogniser that keeps the encoder's output of the last `seconds` of audio.
 
-        The same recording is then searched, aligned or compared with a page without encoding it
-        again. It is found by its content; results are the same. 0: nothing is kept.
+        The same recording is then searched, aligned or compared with a page without encoding it. It
+        is found by the content of its batch: a recording of several pieces, or in a list, must be
+        cut and batched as before. Results are the same. 0: nothing is kept.
 
         Raises:
             UserError: a number below 0.

@@ -8,6 +8,7 @@ so everything registered there is tested.
 import inspect
 
 import pytest
+import torch
 from attention_contract import (
     check_decoder,
     check_distribution,
@@ -16,10 +17,13 @@ from attention_contract import (
     check_neighbours,
     make,
 )
+from torch import nn
 
-from asr.attention import KINDS, Window
-from asr.attention.contract import attention_class
-from asr.attention.normalizers import NORMALIZERS
+from asr.attention import KINDS, Window, build_attention, contract
+from asr.attention.build import parameters_of
+from asr.attention.contract import Attention, Memory, attention_class
+from asr.attention.energies import EnergyAttention
+from asr.attention.normalizers import NORMALIZERS, SOFTMAX
 
 WINDOWS = [
     None,
@@ -84,3 +88,69 @@ def test_in_the_decoder_forward_equals_unrolled_steps(case):
 def test_an_unknown_kind_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="additive"):
         attention_class("subtractive")
+
+
+# The checks themselves
+
+
+class Leaky(EnergyAttention):
+    """Depends on its neighbours once its parameter, which begins at 0, is trained."""
+
+    def __init__(self, query_size, annotation_size, normalizer=SOFTMAX, window=None):
+        super().__init__(normalizer, window)
+        self.query = nn.Linear(query_size, annotation_size)
+        self.share = nn.Parameter(torch.zeros(()))
+
+    def prepare(self, annotations):
+        keys = annotations.values + self.share * annotations.values.mean(0)
+        return Memory(annotations.values, annotations.mask, keys)
+
+    def energies(self, query, memory, previous):
+        return self.query(query) @ memory.keys.transpose(1, 2)
+
+
+class OwnHeads(Attention):
+    """Has two heads of its own."""
+
+    context_is_weighted_mean = False
+
+    def __init__(self, query_size, annotation_size, attention_size=128):
+        super().__init__()
+        self.inner = build_attention("additive", query_size, annotation_size, attention_size, 2)
+
+    def prepare(self, annotations):
+        return self.inner.prepare(annotations)
+
+    def forward(self, query, memory, previous):
+        return self.inner(query, memory, previous)
+
+
+class Reserved(OwnHeads):
+    def __init__(self, query_size, annotation_size, attention_size=128, heads=2):
+        super().__init__(query_size, annotation_size, attention_size)
+
+
+@pytest.fixture
+def kinds(monkeypatch):
+    made = {each.__name__: f"{__name__}:{each.__name__}" for each in (Leaky, OwnHeads, Reserved)}
+    monkeypatch.setattr(contract, "KINDS", {**KINDS, **made})
+
+
+@pytest.mark.usefixtures("kinds")
+def test_a_dependence_on_neighbours_that_begins_at_zero_is_found():
+    with pytest.raises(AssertionError):
+        check_neighbours(make("Leaky"))
+
+
+@pytest.mark.usefixtures("kinds")
+def test_a_mechanism_with_heads_of_its_own_passes():
+    for check in (check_distribution, check_neighbours, check_gradients, check_decoder):
+        check(make("OwnHeads"))
+
+
+@pytest.mark.usefixtures("kinds")
+def test_an_argument_that_would_be_ignored_is_refused():
+    with pytest.raises(ValueError, match="Reserved attention has an argument 'heads'"):
+        make("Reserved")
+    with pytest.raises(ValueError, match="give it another name"):
+        parameters_of("Reserved")

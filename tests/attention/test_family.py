@@ -6,7 +6,7 @@ import pytest
 import torch
 from attention_contract import LENGTH, SIZE, given, make
 
-from asr.attention import AdditiveAttention, Alignment
+from asr.attention import AdditiveAttention, Alignment, build_attention
 from asr.attention.contract import attention_class
 from asr.attention.fixed import FixedContext
 
@@ -130,7 +130,7 @@ def test_additive_attention_without_location_features_is_what_the_paper_writes()
 
 
 def test_coverage_begins_as_additive_attention():
-    attention, annotations = make("coverage"), given()
+    attention, annotations = build_attention("coverage", SIZE, SIZE, SIZE).double(), given()
     memory = attention.prepare(annotations)
     query = torch.randn(4, 1, SIZE, dtype=torch.float64)
     past = torch.rand(2, 4, 1, LENGTH, dtype=torch.float64)
