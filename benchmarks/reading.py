@@ -26,10 +26,10 @@ from asr.audio.read import Waveform, read
 from asr.corpora.manifest import Utterance, read_manifest, select
 from asr.errors import exit_status
 from asr.inference.decoding import force_encoded
-from asr.inference.evidence import Judge, features
 from asr.inference.page_items import Heard
 from asr.inference.pieces import whole
 from asr.inference.reader import STANDARD, ReadingOptions, hear, judge_words, statuses
+from asr.inference.reading_evidence import Judge, features
 from asr.inference.recognizer import Recognizer
 from asr.model_folder import PRETRAINED
 from asr.reading import ReadStatus

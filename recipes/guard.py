@@ -28,7 +28,7 @@ from asr.audio.read import SAMPLE_RATE, read
 from asr.checksums import renew_checksum, write_whole
 from asr.corpora.manifest import Utterance, read_manifest, read_noise, select
 from asr.errors import UserError, exit_status
-from asr.inference.plausibility import LEAST_ENGLISH, Evidence, Plausibility
+from asr.inference.plausibility import LEAST_ENGLISH, Plausibility, TextEvidence
 from asr.inference.recognizer import Recognizer
 from asr.inference.sources import Failure
 from asr.model_folder import CONFIG, find_folder
@@ -67,7 +67,7 @@ class Measured(NamedTuple):
 
     seconds: float
     words: list[int]
-    evidence: list[Evidence]
+    evidence: list[TextEvidence]
 
 
 def spoken(language: str, count: int, random: np.random.Generator) -> Iterator[Samples]:
@@ -176,9 +176,9 @@ class _Collector(Plausibility):
         super().__init__(0, 0, 0, 0, 0, 0)
         object.__setattr__(self, "known", {})
 
-    known: dict[float, Evidence]
+    known: dict[float, TextEvidence]
 
-    def __call__(self, evidence: Evidence) -> float:
+    def __call__(self, evidence: TextEvidence) -> float:
         """Return a number under which the evidence is kept."""
         number = float(len(self.known))
         self.known[number] = evidence

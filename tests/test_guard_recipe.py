@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tiny_model import write_tiny_model
 
-from asr.inference.plausibility import Evidence, Plausibility
+from asr.inference.plausibility import Plausibility, TextEvidence
 from asr.inference.recognizer import Recognizer
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +19,8 @@ def clips(count, agreement, seed):
     """Return clips whose text agrees with CTC by about `agreement`."""
     random = np.random.default_rng(seed)
     evidence = [
-        Evidence(-0.3, -0.3, float(random.normal(agreement, 0.1)), -0.2, 3.0) for _ in range(count)
+        TextEvidence(-0.3, -0.3, float(random.normal(agreement, 0.1)), -0.2, 3.0)
+        for _ in range(count)
     ]
     return [Measured(5.0, [10], [each]) for each in evidence]
 

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from asr.inference.evidence import Evidence, Judge, features
+from asr.inference.reading_evidence import Evidence, Judge, features
 from asr.reading import ReadStatus
 from asr.results import Span
 

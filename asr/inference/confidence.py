@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asr.inference.logistic import logistic
 from asr.results import Word
 from asr.tables import Settings, about
 
@@ -39,8 +40,7 @@ class Calibration(Settings):
     def probabilities(self, words: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
         """Return confidences (N,). words: (N,) logits. scores: per token of each segment, (N,)."""
         sums = self.bias + self.word * np.asarray(words) + self.score * np.asarray(scores)
-        found: NDArray[np.float64] = 1 / (1 + np.exp(-sums))
-        return found
+        return logistic(sums)
 
 
 def logit(probabilities: ArrayLike) -> NDArray[np.float64]:

@@ -20,11 +20,10 @@ from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece
 from asr.inference.plausibility import (
     SLOWEST_SPEECH,
-    Evidence,
-    Plausibility,
+    TextEvidence,
     is_doubtful,
     is_guess,
-    is_noise,
+    is_slow_by_ctc,
     is_without_sound,
 )
 from asr.inference.segments import segment, silence
@@ -77,36 +76,41 @@ def search_encoded(
     loaded: LoadedModel, pieces: Sequence[Piece], encoded: EncodedPieces, options: DecodingOptions
 ) -> list[Segment]:
     """Decode a batch that is encoded already; noise has no text."""
+    if not loaded.is_calibrated_for(options):
+        loaded = loaded.uncalibrated()
     hypotheses, again = _search_twice(loaded, pieces, encoded, options)
-    noise_threshold = (
-        options.noise_threshold if _language_model(loaded, options) is not None else -np.inf
-    )
-    is_calibrated = loaded.is_calibrated_for(options)
-    calibration = loaded.calibration if is_calibrated else None
-    plausibility = loaded.plausibility if is_calibrated else None
     alternatives: list[tuple[Alternative, ...]] = [()] * len(pieces)
     if options.n_best > 1:
         alternatives = _alternatives(loaded, encoded, options, hypotheses, again)
     decoded = []
     for row, (piece, hypothesis) in enumerate(zip(pieces, hypotheses, strict=True)):
-        if _is_noise(piece, hypothesis, _ctc(encoded, row), noise_threshold):
-            decoded.append(silence(piece))
-            continue
-        english = _english(plausibility, hypothesis, encoded, row)
-        doubtful = is_doubtful(hypothesis, _ctc(encoded, row), english)
-        found = segment(loaded, piece, encoded, row, hypothesis, calibration)
-        if calibration and piece.is_cut and is_guess(found.words, seconds_of_speech(piece)):
-            decoded.append(silence(piece))
-            continue
-        decoded.append(
-            replace(
-                found,
-                english=english,
-                low_confidence=doubtful,
-                alternatives=alternatives[row],
-            )
-        )
+        found = _spoken(loaded, piece, encoded, row, hypothesis, options)
+        decoded.append(replace(found, alternatives=alternatives[row]) if found else silence(piece))
     return decoded
+
+
+def _spoken(
+    loaded: LoadedModel,
+    piece: Piece,
+    encoded: EncodedPieces,
+    row: int,
+    hypothesis: Hypothesis,
+    options: DecodingOptions,
+) -> Segment | None:
+    """Return the segment of a hypothesis, or None if its text was read from noise or guessed."""
+    ctc = _ctc(encoded, row)
+    has_words = _language_model(loaded, options) is not None
+    noise_threshold = options.noise_threshold if has_words else -np.inf
+    if _is_read_from_noise(piece, hypothesis, ctc, noise_threshold):
+        return None
+    found = segment(loaded, piece, encoded, row, hypothesis, loaded.calibration)
+    if loaded.calibration and piece.is_cut and is_guess(found.words, seconds_of_speech(piece)):
+        return None
+    english = None
+    if loaded.plausibility is not None and ctc is not None and hypothesis.tokens:
+        english = loaded.plausibility(TextEvidence.of(hypothesis, ctc))
+    doubtful = is_doubtful(hypothesis, ctc, english)
+    return replace(found, english=english, low_confidence=doubtful)
 
 
 def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float = 0.0) -> Segment:
@@ -246,22 +250,12 @@ def _language_model(loaded: LoadedModel, options: DecodingOptions) -> WordModel 
     return loaded.language_model if options.beam > 1 and options.lm_weight else None
 
 
-def _english(
-    plausibility: Plausibility | None, found: Hypothesis, encoded: EncodedPieces, row: int
-) -> float | None:
-    """Return the probability that a text is English speech, if it can be said; see `Segment`."""
-    ctc = _ctc(encoded, row)
-    if plausibility is None or ctc is None or not found.tokens:
-        return None
-    return plausibility(Evidence.of(found, ctc))
-
-
 def _ctc(encoded: EncodedPieces, row: int) -> NDArray[np.float32] | None:
     """Return the CTC log-probabilities (T', V) of a piece."""
     return None if encoded.ctc is None else encoded.ctc[row, : encoded.ctc_lengths[row]]
 
 
-def _is_noise(
+def _is_read_from_noise(
     piece: Piece, found: Hypothesis, ctc: NDArray[np.float32] | None, noise_threshold: float
 ) -> bool:
     """Return whether a text was read from noise.
@@ -273,4 +267,4 @@ def _is_noise(
     slow = len(found.tokens) < SLOWEST_SPEECH * seconds
     if slow and found.log_probability < noise_threshold * (len(found.tokens) + 1):
         return True
-    return piece.is_cut and is_noise(ctc, seconds)
+    return piece.is_cut and is_slow_by_ctc(ctc, seconds)

@@ -124,9 +124,7 @@ class LoadedModel:
             self,
             language_model_file=file,
             words=Lazy(lambda: WordModel.load(file, self.vocabulary)),
-            calibration=None,
-            plausibility=None,
-        )
+        ).uncalibrated()
 
     def word_penalty(self, weight: float) -> WordPenalty:
         """Return a scorer that subtracts `weight` nats at each space.
@@ -153,6 +151,10 @@ class LoadedModel:
             n_best=self.decoding.n_best,
         )
         return same_search == self.decoding
+
+    def uncalibrated(self) -> LoadedModel:
+        """Return a model without the calibrations, for a search that they do not hold for."""
+        return replace(self, calibration=None, plausibility=None)
 
     def favouring(self, words: Sequence[str]) -> LoadedModel:
         """Return a model whose search favours words or phrases; they are normalised.
@@ -197,13 +199,8 @@ class LoadedModel:
             engine = self.engine.windowed(settings)
         except ValueError as error:
             raise UserError(f"window of {back:g} s back and {ahead:g} s ahead: {error}") from error
-        return replace(
-            self,
-            engine=engine,
-            settings=replace(self.settings, attention=settings),
-            calibration=None,
-            plausibility=None,
-        )
+        changed = replace(self, engine=engine, settings=replace(self.settings, attention=settings))
+        return changed.uncalibrated()
 
     def caching(self, seconds: float) -> LoadedModel:
         """Return a model that keeps the encoder's output of the last `seconds` of audio.

@@ -19,14 +19,15 @@ class Piece(NamedTuple):
     """A part of a recording that is decoded at once.
 
     samples: (S,). start: seconds in the recording. speech: (F,) bool, feature frames with speech.
-    is_noise: whether the samples are stationary noise, whatever `speech` says. is_cut: whether it
-    was cut out of a longer recording or a stream, where short noise may stand between speech.
+    is_steady_noise: whether the samples are stationary noise, whatever `speech` says. is_cut:
+    whether it was cut out of a longer recording or a stream, where short noise may stand between
+    speech.
     """
 
     start: float
     samples: NDArray[np.float32]
     speech: NDArray[np.bool_]
-    is_noise: bool = False
+    is_steady_noise: bool = False
     is_cut: bool = False
 
     @property
@@ -37,7 +38,7 @@ class Piece(NamedTuple):
     @property
     def is_silent(self) -> bool:
         """Whether it has no speech: silence, or stationary noise."""
-        return self.is_noise or not self.speech.any()
+        return self.is_steady_noise or not self.speech.any()
 
 
 def piece_of(samples: NDArray[np.float32], start: float = 0.0) -> Piece:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.inference.logistic import logistic
 from asr.results import StopReason, Word
 from asr.scoring.sequences import lcs_ratio
 from asr.search.ctc_path import ctc_greedy
@@ -26,7 +27,7 @@ _SHORTEST: Final = 1.0  # seconds of speech; a shorter piece needs a likely word
 _LIKELY: Final = 0.3  # least confidence of a likely word
 
 
-class Evidence(NamedTuple):
+class TextEvidence(NamedTuple):
     """What distinguishes a text that was spoken from an invented one.
 
     log_probability: by the decoder, per token, in nats. score: of the search, per token.
@@ -42,7 +43,7 @@ class Evidence(NamedTuple):
     length: float
 
     @classmethod
-    def of(cls, found: Hypothesis, ctc: NDArray[np.float32]) -> Evidence:
+    def of(cls, found: Hypothesis, ctc: NDArray[np.float32]) -> TextEvidence:
         """Return the evidence of a hypothesis; ctc: (T', V) log-probabilities of its audio."""
         path = _best_path(ctc)
         steps = len(found.tokens) + 1
@@ -57,7 +58,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Plausibility(Settings):
-    """A logistic function of the `Evidence` of a segment; fitted by `recipes/guard.py`.
+    """A logistic function of the `TextEvidence` of a segment; fitted by `recipes/guard.py`.
 
     It gives the probability that the segment is English speech, and holds for the search that it
     was fitted to.
@@ -70,11 +71,11 @@ class Plausibility(Settings):
     certainty: float = field(metadata=about("Weight of the certainty of CTC."))
     length: float = field(metadata=about("Weight of the logarithm of the length."))
 
-    def __call__(self, evidence: Evidence) -> float:
+    def __call__(self, evidence: TextEvidence) -> float:
         """Return the probability that a segment is English speech."""
-        weights = [getattr(self, name) for name in Evidence._fields]
+        weights = [getattr(self, name) for name in TextEvidence._fields]
         total = self.bias + float(np.dot(weights, evidence))
-        return float(1 / (1 + np.exp(-np.clip(total, -30, 30))))
+        return float(logistic(total))
 
 
 def is_without_sound(found: Hypothesis, ctc: NDArray[np.float32] | None) -> bool:
@@ -90,7 +91,7 @@ def is_without_sound(found: Hypothesis, ctc: NDArray[np.float32] | None) -> bool
     return longer > _MOST_LONGER * shorter + _SPARE
 
 
-def is_noise(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
+def is_slow_by_ctc(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
     """Return whether the text of a piece was read from noise.
 
     It is by CTC alone, as the decoder is a language model too and is sure of "if you":

@@ -21,11 +21,11 @@ from asr.alignment.paths import ctc_path
 from asr.errors import UserError
 from asr.inference.decoding import force_encoded, search_encoded
 from asr.inference.encoding import encode
-from asr.inference.evidence import FITTED, Evidence, Judge
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.page_items import Heard, Item, find_items, spelt, within
 from asr.inference.pieces import Piece
+from asr.inference.reading_evidence import FITTED, Evidence, Judge
 from asr.reading import Hesitation, Reading, ReadStatus, ReadWord
 from asr.results import Word
 from asr.text.page import PageWord
@@ -50,13 +50,17 @@ STANDARD: Final = ReadingOptions()
 
 
 class Judged(NamedTuple):
-    """An item with its times; evidence: None if it was added."""
+    """An item with its times.
+
+    heard_confidence: of the words that free decoding found there, the lowest. evidence: None if the
+    word was added.
+    """
 
     item: Item
     heard: str
     start: float
     end: float
-    confidence: float
+    heard_confidence: float
     evidence: Evidence | None
 
 
@@ -206,7 +210,7 @@ def statuses(
 def _added(judged: Judged, line: int) -> ReadWord:
     text = judged.item.text
     return ReadWord(
-        text, ReadStatus.ADDED, text, judged.start, judged.end, judged.confidence, line, None
+        text, ReadStatus.ADDED, text, judged.start, judged.end, judged.heard_confidence, line, None
     )
 
 

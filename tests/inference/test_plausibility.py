@@ -13,11 +13,11 @@ from asr.inference.confidence import Calibration
 from asr.inference.cutting import cut_piece
 from asr.inference.encoding import seconds_of_speech
 from asr.inference.plausibility import (
-    Evidence,
     Plausibility,
+    TextEvidence,
     is_doubtful,
     is_guess,
-    is_noise,
+    is_slow_by_ctc,
     is_without_sound,
 )
 from asr.inference.recognizer import Recognizer
@@ -41,19 +41,19 @@ def hypothesis(tokens, log_probability=-1.0, score=-2.0):
 
 
 def test_evidence_is_that_of_decoder_search_and_ctc():
-    found = Evidence.of(hypothesis([3, 4, 3]), posteriors([3, 0, 4, 4, 0, 3]))
+    found = TextEvidence.of(hypothesis([3, 4, 3]), posteriors([3, 0, 4, 4, 0, 3]))
     wanted = (-0.25, -0.5, 1.0, np.log(0.9), np.log(4))
     assert found == pytest.approx(wanted, rel=1e-4)
-    assert Evidence.of(hypothesis([3, 4, 3, 4]), posteriors([0, 3, 0])).agreement == 0.25
-    assert Evidence.of(hypothesis([3]), posteriors([0, 0])).agreement == 0
+    assert TextEvidence.of(hypothesis([3, 4, 3, 4]), posteriors([0, 3, 0])).agreement == 0.25
+    assert TextEvidence.of(hypothesis([3]), posteriors([0, 0])).agreement == 0
 
 
 def test_the_score_is_a_logistic_function_of_the_evidence():
     score = Plausibility(0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
-    assert score(Evidence(0, 0, 0, 0, 0)) == pytest.approx(1 / (1 + np.exp(-0.5)))
+    assert score(TextEvidence(0, 0, 0, 0, 0)) == pytest.approx(1 / (1 + np.exp(-0.5)))
     total = 0.5 - 1 - 4 + 1.5 - 0.4 + 5
-    assert score(Evidence(-1, -2, 0.5, -0.1, 1)) == pytest.approx(1 / (1 + np.exp(-total)))
-    assert score(Evidence(-1e9, 0, 0, 0, 0)) < 1e-9
+    assert score(TextEvidence(-1, -2, 0.5, -0.1, 1)) == pytest.approx(1 / (1 + np.exp(-total)))
+    assert score(TextEvidence(-1e9, 0, 0, 0, 0)) < 1e-9
 
 
 def test_loops_what_is_not_english_and_what_has_no_sound_are_doubtful():
@@ -67,10 +67,10 @@ def test_loops_what_is_not_english_and_what_has_no_sound_are_doubtful():
 
 def test_a_short_piece_with_fewer_characters_by_ctc_than_slow_speech_is_noise():
     eight = [3, 0] * 8  # of probability 0.9 each: 7.2 characters, of 4 per second at least
-    assert is_noise(posteriors(eight), 1.9) and not is_noise(posteriors(eight), 1.7)
-    assert is_noise(posteriors(eight, share=0.3), 1.7)
-    assert not is_noise(posteriors([0, 0]), 3.1)  # such long speech is no noise
-    assert is_noise(posteriors([0, 0]), 2.9) and not is_noise(None, 2.9)
+    assert is_slow_by_ctc(posteriors(eight), 1.9) and not is_slow_by_ctc(posteriors(eight), 1.7)
+    assert is_slow_by_ctc(posteriors(eight, share=0.3), 1.7)
+    assert not is_slow_by_ctc(posteriors([0, 0]), 3.1)  # such long speech is no noise
+    assert is_slow_by_ctc(posteriors([0, 0]), 2.9) and not is_slow_by_ctc(None, 2.9)
 
 
 def test_a_text_of_noise_is_left_out_of_cut_pieces_by_greedy_search_too(tmp_path, monkeypatch):
@@ -82,7 +82,7 @@ def test_a_text_of_noise_is_left_out_of_cut_pieces_by_greedy_search_too(tmp_path
         asked.append((ctc.shape[1], seconds))
         return True
 
-    monkeypatch.setattr(decoding, "is_noise", noise)
+    monkeypatch.setattr(decoding, "is_slow_by_ctc", noise)
     assert recognizer.transcribe(sound, rate=16_000).text and not asked  # a recording of its own
     piece = cut_piece(sound, 0, is_silent=False)
     (found,) = decoding.decode(recognizer.loaded, [piece], recognizer.decoding)
@@ -99,7 +99,7 @@ def test_a_very_short_text_without_a_likely_word_is_a_guess():
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
 def test_guesses_are_left_out_of_cut_pieces_with_calibrated_confidence(tmp_path, monkeypatch, bias):
-    monkeypatch.setattr(decoding, "is_noise", lambda ctc, seconds: False)
+    monkeypatch.setattr(decoding, "is_slow_by_ctc", lambda ctc, seconds: False)
     monkeypatch.setattr(plausibility, "_LIKELY", 0.6)  # the word's own confidence is 0.45
     plain = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
     calibrated = replace(plain, loaded=replace(plain.loaded, calibration=Calibration(bias, 0, 0)))

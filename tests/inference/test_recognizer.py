@@ -17,7 +17,7 @@ from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference import decoding
 from asr.inference import recognizer as recognizer_module
-from asr.inference.decoding import _is_noise
+from asr.inference.decoding import _is_read_from_noise
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import whole
 from asr.inference.recognizer import Recognizer
@@ -142,7 +142,7 @@ def test_a_slow_text_that_the_decoder_doubts_is_left_out() -> None:
     def is_noise(letters: int, mean: float, noise_threshold: float = -0.6) -> bool:
         tokens = [3] * letters
         found = Hypothesis(tokens, mean * (letters + 1), np.empty(0), "eos", [])
-        return _is_noise(piece, found, None, noise_threshold)
+        return _is_read_from_noise(piece, found, None, noise_threshold)
 
     assert is_noise(7, -0.7)
     assert not is_noise(8, -0.7)  # fast enough for speech
@@ -152,7 +152,9 @@ def test_a_slow_text_that_the_decoder_doubts_is_left_out() -> None:
 
 def test_what_is_taken_for_noise_is_an_empty_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        decoding, "_is_noise", lambda piece, found, ctc, noise_threshold: noise_threshold > -np.inf
+        decoding,
+        "_is_read_from_noise",
+        lambda piece, found, ctc, noise_threshold: noise_threshold > -np.inf,
     )
     model = asr.load()
     found = model.transcribe(FLAC)

@@ -198,7 +198,7 @@ def _products(hidden: Array, states: Array, out: Array) -> Array:
 
 
 def _gates_in_order(values: NDArray[Any]) -> Array:
-    """Return gates (4H, …) of torch's order (input, forget, candidate, output) as `_LSTM`'s."""
+    """Return gates (4H, …) of torch's order (input, forget, candidate, output) as `BiLSTM`'s."""
     entry, forget, candidate, output = np.split(np.asarray(values, np.float32), 4)
     ordered = np.concatenate([entry / 2, forget / 2, output / 2, candidate])
     return np.ascontiguousarray(ordered.T)

@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from asr.inference.logistic import logistic
+
 LEAST: Final = -20.0  # nats; lower bound of each log-probability, so that none decides alone
 LEAST_DOUBT: Final = 1e-3  # lower bound of 1 − confidence, likewise
 
@@ -40,7 +42,7 @@ class Judge:
 
     def probability(self, evidence: Evidence) -> float:
         """Return the probability that a word was read as printed."""
-        return float(1 / (1 + np.exp(-np.dot(self.weights, features(evidence)))))
+        return float(logistic(np.dot(self.weights, features(evidence))))
 
     @property
     def weights(self) -> tuple[float, ...]:
