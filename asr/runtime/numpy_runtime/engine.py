@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from asr.audio.cache import ContentCache
-from asr.audio.mel import HOP_MS, SECONDS_PER_FRAME, WINDOW_MS, mel_filters
-from asr.audio.read import SAMPLE_RATE
-from asr.errors import UserError
-from asr.lazy import Lazy
-from asr.models.encoders.public import ENCODERS, open_frames
-from asr.models.encoders.public import SECONDS_PER_FRAME as PUBLIC_SECONDS_PER_FRAME
+from asr.audio.mel import SECONDS_PER_FRAME
 from asr.models.settings import AttentionSettings, SpeechSettings
 from asr.runtime.engine import EncodedAudio, PaddedAudio
 from asr.runtime.numpy_runtime.attention import Memory
@@ -28,22 +20,17 @@ from asr.runtime.numpy_runtime.decoder import (
     mean,
     unsupported,
 )
+from asr.runtime.numpy_runtime.encoder import Encoder, NumpyEncoder
+from asr.runtime.numpy_runtime.features import build_features
 from asr.runtime.numpy_runtime.layers import (
     Array,
-    BiLSTM,
-    Convolution,
-    LayerNorm,
     Linear,
     Weights,
     log_softmax,
-    reversal,
     within,
 )
 from asr.runtime.numpy_runtime.shapes import fitting, weight_shapes
 from asr.search.trees import change, put
-
-FLOOR = 1e-10  # as in `asr.audio.features.LogMel`
-Lengths = NDArray[np.int64]
 
 
 class NumpyEngine:
@@ -70,7 +57,7 @@ class NumpyEngine:
             raise ValueError(f"{reason} needs torch")
         self.settings = settings
         self.vocabulary_size = vocabulary_size
-        self._features = _features(settings)
+        self._features = build_features(settings)
         wanted = weight_shapes(settings, vocabulary_size, self._features.size)
         fitting(weights, wanted)
         self._mean = np.asarray(weights["normalizer.mean"], np.float32)
@@ -146,140 +133,7 @@ class NumpyEngine:
         return np.asarray(padded.reshape(len(speech), annotations, frames).any(-1))
 
 
-class _Features(Protocol):
-    size: int
-    utterance_mean: bool
-
-    @property
-    def seconds_per_frame(self) -> float:
-        """Seconds from one frame to the next."""
-
-    def __call__(self, samples: Array) -> Array:
-        """Return features (F, size) of samples (S,)."""
-
-
-def _features(settings: SpeechSettings) -> _Features:
-    if settings.encoder.kind == "frozen":
-        return _PublicFrames(settings.encoder.public)
-    return _LogMel(settings.features.mels, settings.features.utterance_mean)
-
-
-class _LogMel:
-    """`asr.audio.features.LogMel` of one recording."""
-
-    seconds_per_frame = SECONDS_PER_FRAME
-
-    def __init__(self, mels: int, utterance_mean: bool) -> None:
-        self.size = mels
-        self.utterance_mean = utterance_mean
-        self._hop = SAMPLE_RATE * HOP_MS // 1000
-        size = SAMPLE_RATE * WINDOW_MS // 1000
-        self._fft_size = 1 << (size - 1).bit_length()
-        places = np.arange(size) / size
-        self._window = (0.5 - 0.5 * np.cos(2 * np.pi * places)).astype(np.float32)  # periodic Hann
-        self._filters = mel_filters(SAMPLE_RATE, self._fft_size, mels).T.copy()
-
-    def __call__(self, samples: Array) -> Array:
-        """See `_Features`."""
-        if len(samples) < len(self._window):
-            return np.zeros((0, self._filters.shape[1]), np.float32)
-        frames = sliding_window_view(samples, len(self._window))[:: self._hop]  # (F, window)
-        spectrum = np.fft.rfft(frames * self._window, n=self._fft_size)
-        power = np.square(spectrum.real) + np.square(spectrum.imag)
-        mels = power.astype(np.float32) @ self._filters
-        features: Array = np.log(np.maximum(mels, np.float32(FLOOR)))
-        return features
-
-
-class _PublicFrames:
-    """Frames of a public encoder, which is loaded on first use."""
-
-    seconds_per_frame = PUBLIC_SECONDS_PER_FRAME
-    utterance_mean = False
-
-    def __init__(self, name: str) -> None:
-        if name not in ENCODERS:
-            raise UserError(f"encoder.public = {name!r} is not one of: {', '.join(ENCODERS)}")
-        self.name = name
-        self.size = ENCODERS[name].size
-        self._cache: Lazy[ContentCache] = Lazy(lambda: open_frames(name))
-
-    def __call__(self, samples: Array) -> Array:
-        """See `_Features`."""
-        return self._cache()(samples)
-
-
-class Encoder(Protocol):
-    """What turns features into annotations."""
-
-    def __call__(self, features: Sequence[Array]) -> tuple[Array, Lengths]:
-        """Annotate B recordings, features (F, size) each → (B, T, E), 0 beyond lengths (B,)."""
-
-
 def _frames_per_annotation(settings: SpeechSettings) -> int:
     encoder = settings.encoder
     front = 1 if encoder.kind == "frozen" else 4
     return front * (2 if encoder.layers_before_reduction < encoder.layers else 1)
-
-
-class NumpyEncoder:
-    """`asr.models.encoders.acoustic.AcousticEncoder` as an `Encoder`."""
-
-    def __init__(self, weights: Weights, settings: SpeechSettings) -> None:
-        encoder, name = settings.encoder, "encoder"
-        self._convolutions: list[Convolution] = []
-        if encoder.kind != "frozen":
-            parts = (f"{name}.front.first", f"{name}.front.second")
-            self._convolutions = [Convolution.of(weights, part) for part in parts]
-        self._enter = Linear.of(weights, f"{name}.enter")
-        self._layers = [
-            (LayerNorm.of(weights, f"{name}.norms.{at}"), BiLSTM.of(weights, f"{name}.layers.{at}"))
-            for at in range(encoder.layers)
-        ]
-        self._before = encoder.layers_before_reduction
-        self._reduce: Linear | None = None
-        if self._before < encoder.layers:
-            self._reduce = Linear.of(weights, f"{name}.reduce")
-        self._last_norm = LayerNorm.of(weights, f"{name}.last_norm")
-
-    def __call__(self, features: Sequence[Array]) -> tuple[Array, Lengths]:
-        """See `Encoder`."""
-        # Before the recurrent layers each alone, whose intermediate arrays fit into the cache.
-        hidden, lengths = pad_rows([self._enter(self._convolve(each)) for each in features])
-        order = reversal(lengths, hidden.shape[1])
-        for at, (norm, layer) in enumerate(self._layers):
-            if self._reduce is not None and at == self._before:
-                hidden, lengths = self._halve(self._reduce, hidden, lengths)
-                order = reversal(lengths, hidden.shape[1])
-            hidden += layer(norm(hidden), order)
-        values = self._last_norm(hidden) * within(lengths, hidden.shape[1])[:, :, None]
-        return values, lengths
-
-    def _convolve(self, features: Array) -> Array:
-        """Apply the convolutions, if there are any, to features (F, size) → (⌈F/4⌉, ·)."""
-        if not self._convolutions:
-            return features
-        hidden = features[None, :, :, None]  # (1, F, mels, 1)
-        for layer in self._convolutions:
-            hidden = layer(hidden)
-            np.maximum(hidden, 0, out=hidden)
-        swapped = hidden[0].swapaxes(1, 2)  # channels, then mels, as in the weights
-        flat: Array = swapped.reshape(len(swapped), -1)
-        return flat
-
-    @staticmethod
-    def _halve(reduce: Linear, hidden: Array, lengths: Lengths) -> tuple[Array, Lengths]:
-        """Join each pair of annotations: (B, T, E) → (B, ⌈T/2⌉, E)."""
-        hidden = hidden * within(lengths, hidden.shape[1])[:, :, None]
-        hidden = np.pad(hidden, ((0, 0), (0, hidden.shape[1] % 2), (0, 0)))
-        pairs = hidden.reshape(len(hidden), hidden.shape[1] // 2, -1)
-        return reduce(pairs), (lengths + 1) // 2
-
-
-def pad_rows(rows: Sequence[Array]) -> tuple[Array, Lengths]:
-    """Pad B rows (T, E) with zeros → (B, longest, E), lengths (B,)."""
-    lengths = np.array([len(row) for row in rows], np.int64)
-    padded = np.zeros((len(rows), lengths.max(), rows[0].shape[1]), np.float32)
-    for row, into in zip(rows, padded, strict=True):
-        into[: len(row)] = row
-    return padded, lengths

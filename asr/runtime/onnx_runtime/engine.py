@@ -15,7 +15,8 @@ from asr.model_folder import ENCODER_GRAPH, STEP_GRAPH, WEIGHTS
 from asr.models.settings import SpeechSettings
 from asr.runtime.numpy_runtime.attention import Alignment, Memory
 from asr.runtime.numpy_runtime.decoder import NumpyState
-from asr.runtime.numpy_runtime.engine import Lengths, NumpyEngine, pad_rows
+from asr.runtime.numpy_runtime.encoder import Lengths, pad_rows
+from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.layers import Array, Weights
 from asr.search.contract import Integers
 

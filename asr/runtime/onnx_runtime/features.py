@@ -8,16 +8,12 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from asr.audio.mel import HOP_MS, WINDOW_MS, mel_filters
+from asr.audio.mel import mel_filters
 from asr.audio.read import SAMPLE_RATE
 from asr.models.settings import SpeechSettings
-from asr.runtime.numpy_runtime.engine import FLOOR
+from asr.runtime.numpy_runtime.features import FFT_SIZE, FLOOR, HOP, WINDOW, hann_window
 from asr.runtime.numpy_runtime.layers import Weights
 from asr.runtime.onnx_runtime.graph import Graph, floats, integers
-
-HOP = SAMPLE_RATE * HOP_MS // 1000  # samples
-WINDOW = SAMPLE_RATE * WINDOW_MS // 1000  # samples
-FFT_SIZE = 1 << (WINDOW - 1).bit_length()
 
 
 def features_graph(
@@ -83,8 +79,6 @@ def _mels(graph: Graph, mels: int) -> str:
 def _basis(bins: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the windowed basis of the Fourier transform, (2·bins, 1, WINDOW)."""
     places = np.arange(WINDOW)
-    window = 0.5 - 0.5 * np.cos(2 * np.pi * places / WINDOW)  # periodic Hann
     angles = 2 * np.pi * bins[:, None] * places / FFT_SIZE
-    return np.concatenate([np.cos(angles), np.sin(angles)])[:, None].astype(
-        np.float32
-    ) * window.astype(np.float32)
+    basis = np.concatenate([np.cos(angles), np.sin(angles)])[:, None].astype(np.float32)
+    return basis * hann_window()

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from asr.audio.read import SAMPLE_RATE
 from asr.model_folder import ENCODER_GRAPH, FEATURES_GRAPH, STEP_GRAPH
 from asr.runtime.engine import EncodedAudio, PaddedAudio
-from asr.runtime.numpy_runtime.engine import NumpyEngine, pad_rows
+from asr.runtime.numpy_runtime.encoder import pad_rows
+from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.layers import Array
 from asr.runtime.onnx_runtime.engine import GraphStep, load_graph
 
