@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from asr.errors import FAILED, UserError
 from asr.inference.options import DecodingOptions
-from asr.runtime import RUNTIMES
+from asr.runtime.names import RUNTIMES
 from asr.tables import Settings, about_of, fields, type_hints, type_name
 from asr.text.lines import read_entries
 

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from asr.errors import UserError
 from asr.model_folder import ENCODER_GRAPH, WEIGHTS, ModelFolder, read_arrays
 from asr.models.settings import SpeechSettings, TranslationSettings
-from asr.runtime import RUNTIMES
 from asr.runtime.engine import Engine, TextEngine
+from asr.runtime.names import RUNTIMES
 from asr.runtime.numpy_runtime.decoder import unsupported
 from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.translation import NumpyTextEngine

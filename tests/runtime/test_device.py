@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from asr.errors import UserError
-from asr.runtime import device
-from asr.runtime.device import choose_device, multiplies_bf16, products
+from asr.runtime.device import choose_device
+from asr.training import precision as precision_module
+from asr.training.precision import multiplies_bf16, products
 
 CPU = torch.device("cpu")
 
@@ -22,7 +23,7 @@ CPU = torch.device("cpu")
     ],
 )
 def test_products_are_as_fine_as_asked_for(monkeypatch, precision, fast, wanted):
-    monkeypatch.setattr(device, "multiplies_bf16", lambda device: fast)
+    monkeypatch.setattr(precision_module, "multiplies_bf16", lambda device: fast)
     with products(CPU, precision):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == wanted
 

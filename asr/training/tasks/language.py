@@ -21,12 +21,13 @@ from asr.errors import UserError
 from asr.model_folder import WEIGHTS
 from asr.models.folder import read_folder, read_weights, save_folder
 from asr.models.language import build_language_model
-from asr.runtime.device import choose_device, products
+from asr.runtime.device import choose_device
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary
 from asr.training.config import LanguageConfig, LanguageDataSettings
 from asr.training.contract import WHOLE, Losses, Term, Validation
 from asr.training.journal import log_line
+from asr.training.precision import products
 
 VALIDATION_TEXTS = 64  # scored at once
 

@@ -23,7 +23,7 @@ from asr.models.decoder import DecoderOutput
 from asr.models.encoders.frozen import FrozenFeatures
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.speech import build_speech_model
-from asr.runtime.device import choose_device, products
+from asr.runtime.device import choose_device
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring import health
 from asr.scoring.words import ErrorCounts, count_characters, count_words
@@ -36,6 +36,7 @@ from asr.training.config import SpeechConfig
 from asr.training.contract import Losses, Term, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
+from asr.training.precision import products
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
 from asr.training.teacher import Targets, distillation_loss, log_attention
 

@@ -14,7 +14,7 @@ from asr.corpora.collate import pad_tokens, unpad
 from asr.models.folder import load_weights, read_folder, save_folder
 from asr.models.translation import build_translation_model
 from asr.render.tables import text_table
-from asr.runtime.device import choose_device, products
+from asr.runtime.device import choose_device
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring.bleu import phrase_bleu, score, sentence_bleu
 from asr.search.greedy import greedy
@@ -27,6 +27,7 @@ from asr.training.contract import Losses, Term, Validation
 from asr.training.journal import log_line
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
+from asr.training.precision import products
 from asr.training.tasks.translation_data import TextBatch, TranslationData
 
 VALIDATION_SENTENCES: Final = 128  # decoded at once
