@@ -163,7 +163,7 @@ def test_what_came_before_the_damage_is_written_and_the_status_is_2(
     samples[-1] = np.nan
     soundfile.write(path, samples, 16000, subtype="FLOAT")
     monkeypatch.setattr("asr.audio.read._BLOCK", 16_000)
-    monkeypatch.setattr("asr.inference.stream.WINDOW", 0)
+    monkeypatch.setattr("asr.inference.stream.READ_AHEAD_BATCHES", 0)
     done = run("transcribe", path, "-m", model, "--beam", 1)
     assert done.status == 2 and done.out.strip() and done.out.endswith("\n")
     assert "not finite" in done.err and len(done.err.splitlines()) == 1

@@ -35,7 +35,7 @@ def talk(tmp_path_factory):
 @pytest.fixture
 def transcribe(model, talk, capsys, monkeypatch):
     """Transcribe in groups of one piece; return status, stderr and the number of groups decoded."""
-    monkeypatch.setattr(stream, "WINDOW", 0)
+    monkeypatch.setattr(stream, "READ_AHEAD_BATCHES", 0)
     decode = stream.decode_many
 
     def call(output, *options, stop_at=10**9):
