@@ -164,8 +164,8 @@ class Translator:
 
     def __repr__(self) -> str:
         return (
-            f"Translator({len(self.engines)} models, {len(self.source):,} source and "
-            f"{len(self.target):,} target symbols)"
+            f"Translator(models={len(self.engines)}, source={len(self.source)} symbols, "
+            f"target={len(self.target)} symbols)"
         )
 
     def _sentences(self, texts: Sequence[str], search: BeamSettings) -> list[Translation]:
