@@ -99,11 +99,11 @@ def _make(
 ) -> Attention:
     """Make a mechanism with the options that its constructor takes."""
     offered = {
+        **(options or {}),
         "query_size": query_size,
         "annotation_size": annotation_size,
         "attention_size": attention_size,
         "size": attention_size,
-        **(options or {}),
     }
     taken = _arguments(kind)
     for name, without in (("normalizer", SOFTMAX), ("window", None)):

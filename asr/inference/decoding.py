@@ -103,13 +103,13 @@ def _spoken(
     noise_threshold = options.noise_threshold if has_words else -np.inf
     if _is_read_from_noise(piece, hypothesis, ctc, noise_threshold):
         return None
-    found = segment(loaded, piece, encoded, row, hypothesis, loaded.calibration)
-    if loaded.calibration and piece.is_cut and is_guess(found.words, seconds_of_speech(piece)):
-        return None
     english = None
     if loaded.plausibility is not None and ctc is not None and hypothesis.tokens:
         english = loaded.plausibility(TextEvidence.of(hypothesis, ctc))
     doubtful = is_doubtful(hypothesis, ctc, english)
+    found = segment(loaded, piece, encoded, row, hypothesis, loaded.calibration)
+    if loaded.calibration and piece.is_cut and is_guess(found.words, seconds_of_speech(piece)):
+        return None
     return replace(found, english=english, low_confidence=doubtful)
 
 
@@ -178,12 +178,12 @@ def _beam_search(
 ) -> list[list[Hypothesis]]:
     """Return the `best` hypotheses of each piece."""
     decoder = loaded.engine.decoder(encoded.memory)
-    limits, search = step_limits(encoded.seconds), options.search
     words = _language_model(loaded, options)
+    scorers = _scorers(loaded, encoded, options, words)
+    search = options.search
     if words is not None:
         search = replace(search, length_bonus=options.lm_bonus)
-    scorers = _scorers(loaded, encoded, options, words)
-    found = beam_search(decoder, limits, search, scorers, best)
+    found = beam_search(decoder, step_limits(encoded.seconds), search, scorers, best)
     return [[_without_bonus(loaded, each, options) for each in its] for its in found]
 
 
@@ -230,6 +230,9 @@ def _scorers(
     words: WordModel | None,
 ) -> list[Scorer]:
     """Return what scores hypotheses besides the decoder."""
+    without_audio = None
+    if words is not None and options.ilm_weight:
+        without_audio = loaded.engine.decoder_without_audio(encoded.memory)
     scorers: list[Scorer] = []
     if encoded.ctc is not None and options.ctc_weight:
         scorers.append(CTCPrefixScorer(encoded.ctc, encoded.ctc_lengths, options.ctc_weight))
@@ -237,9 +240,8 @@ def _scorers(
         scorers.append(LanguageModelScorer(words, options.lm_weight))
         if options.word_penalty:
             scorers.append(loaded.word_penalty(options.word_penalty))
-        if options.ilm_weight:
-            without_audio = loaded.engine.decoder_without_audio(encoded.memory)
-            scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
+    if without_audio is not None:
+        scorers.append(InternalModelScorer(without_audio, options.ilm_weight))
     if loaded.hotwords is not None:
         scorers.append(HotwordScorer(loaded.hotwords, options.hotword_weight))
     return scorers

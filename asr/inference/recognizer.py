@@ -265,7 +265,7 @@ class Recognizer:
         """
         if text is None:
             return self.transcribe(source, rate=rate)
-        _require_length(text)
+        _require_length(_text(text))
         tokens = self._tokens(text)
         waveform = read_whole(source, rate)
         if waveform.duration > LONGEST_ALIGNED:

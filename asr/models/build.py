@@ -59,11 +59,7 @@ def _build_attention(
             heads=settings.heads,
             key_value_heads=settings.key_value_heads or None,
             options={
-                "location_features": settings.location_features,
-                "location_width": settings.location_width,
-                "triton": settings.triton,
-                "local_reach": settings.local_reach,
-                "summary": settings.summary,
+                **vars(settings),
                 "normalizer": build_normalizer(
                     settings.normalizer, settings.temperature, settings.top_k
                 ),

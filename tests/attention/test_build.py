@@ -10,10 +10,11 @@ from asr.attention.additive import AdditiveAttention
 from asr.attention.build import build_attention
 from asr.attention.contract import attention_class
 from asr.attention.multihead import MultiHeadAttention
-from asr.attention.normalizers import Hard, Smoothed, TopK, build_normalizer
+from asr.attention.normalizers import SOFTMAX, Hard, Smoothed, TopK, build_normalizer
 from asr.errors import UserError
+from asr.models.build import build_decoder
 from asr.models.fused.loop import can_unroll
-from asr.models.settings import AttentionSettings, TranslationSettings
+from asr.models.settings import AttentionSettings, DecoderSettings, TranslationSettings
 from asr.models.translation import build_translation_model
 from asr.tables import from_table
 
@@ -98,3 +99,27 @@ def test_a_constructor_may_take_the_size_by_its_name_in_a_config(monkeypatch):
     assert build_attention("sized", 3, 4, attention_size=16).query.out_features == 16
     unread = {each.name for each in AttentionSettings(kind="sized", size=16).unread()}
     assert "location_features" in unread and "size" not in unread
+
+
+class _Prior(AdditiveAttention):
+    """A mechanism with a key that no other one has."""
+
+    def __init__(
+        self, query_size, annotation_size, size=128, prior=1.0, normalizer=SOFTMAX, window=None
+    ):
+        super().__init__(query_size, annotation_size, size, normalizer=normalizer, window=window)
+        self.prior, self.size = prior, size
+
+
+@dataclasses.dataclass(frozen=True)
+class _PriorSettings(AttentionSettings):
+    prior: float = 3.0
+
+
+@pytest.mark.parametrize(("heads", "size"), [(1, 8), (2, 4)])
+def test_a_new_field_of_the_settings_reaches_a_mechanism(monkeypatch, heads, size):
+    monkeypatch.setattr("asr.attention.build.attention_class", lambda kind: _Prior)
+    settings = _PriorSettings(size=8, heads=heads)
+    attention = build_decoder(settings, DecoderSettings(), 5, 6).attention
+    inner = attention.head if heads > 1 else attention
+    assert (inner.prior, inner.size) == (3.0, size)
