@@ -71,6 +71,25 @@ def test_a_recorded_loop_gives_what_the_loop_gives(attend, cell):
             torch.testing.assert_close(of_three, of_loop)
 
 
+def test_a_batch_that_is_not_finite_leaves_nothing_for_the_next():
+    model = decoder()
+    graphs = []
+
+    def find(inputs, weights, options):
+        if not graphs:
+            graphs.append(LoopGraph(Sizes.of(inputs).padded(), inputs, weights, options))
+        return graphs[0]
+
+    small = batch(3, 11, 33, 2)
+    (wanted,) = results(model, [small])
+    with mock.patch.object(loop.GRAPHS, "find", find):
+        tokens, values, mask = batch(5, 20, 40, 1)
+        results(model, [(tokens, (values.detach() * torch.nan).requires_grad_(), mask)])
+        (found,) = results(model, [small])
+    for mine, its in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, its)
+
+
 def test_a_cpu_has_no_graphs():
     with mock.patch.object(GRAPHS, "_record") as record:
         for _ in range(3):

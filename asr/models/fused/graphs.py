@@ -135,10 +135,12 @@ class LoopGraph:
         )
 
     def _load(self, inputs: Inputs, weights: Weights) -> None:
-        """Copy a batch to where the graph reads it; what stands in the padding is not used."""
+        """Copy a batch to where the graph reads it, with 0 in the padding, where 0 · NaN is NaN."""
+        for each in self._inputs:
+            if each is not None:
+                each.zero_()
         mask = self._inputs.mask
         assert mask is not None
-        mask.zero_()
         mask[len(inputs.start) :, 0] = True  # no utterance may be without annotations
         for mine, given in zip((*self._inputs, *self._weights), (*inputs, *weights), strict=True):
             if mine is not None and given is not None:
