@@ -26,12 +26,13 @@ from asr.text.vocabulary import Vocabulary
 class DecoderTargets(NamedTuple):
     """What a teacher's decoder gives with teacher forcing.
 
-    log_probs: (B, U+1, V). log_weights: (B, U+1, T), the attention weights. lengths: (B,) steps
-    whose targets are used.
+    log_probs: (B, U+1, V). weights: (B, U+1, T), of the attention; annotations: (B,) of each
+    utterance. lengths: (B,) steps whose targets are used.
     """
 
     log_probs: Tensor
-    log_weights: Tensor
+    weights: Tensor
+    annotations: Tensor
     lengths: Tensor
 
 
@@ -119,8 +120,8 @@ class Teacher:
         if previous is not None and steps is not None:
             output = self._model.decoder(previous, encoded.memory)
             log_probs = torch.log_softmax(output.logits, dim=-1)
-            log_weights = log_attention(output.weights)
-            decoder = DecoderTargets(log_probs, log_weights, steps * lesson.wanted)
+            lengths = steps * lesson.wanted
+            decoder = DecoderTargets(log_probs, output.weights, encoded.lengths, lengths)
         return Targets(encoded.ctc_log_probs, encoded.ctc_lengths * lesson.wanted, decoder)
 
     def _compute(self, samples: Samples) -> NDArray[np.float32]:
@@ -130,10 +131,28 @@ class Teacher:
         return found
 
 
-def log_attention(weights: Tensor) -> Tensor:
-    """Return ln of attention weights (B, U, T), where they are 0 that of the smallest float32."""
-    weights = weights.float()
-    return weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
+def alignment_loss(
+    weights: Tensor, annotations: Tensor, steps: Tensor, by: DecoderTargets
+) -> Tensor:
+    """Mean divergence of attention weights (B, U+1, T) from those of a teacher per step, in nats.
+
+    Of an utterance with annotations (B,), the two encoders may differ in the last one: the weights
+    of those that both have are normalised. steps: (B,) of each utterance.
+    """
+    both = torch.minimum(annotations, by.annotations)
+    own, theirs = (_log_attention(each, both) for each in (weights, by.weights))
+    return distillation_loss(own, steps, theirs, by.lengths)
+
+
+def _log_attention(weights: Tensor, lengths: Tensor) -> Tensor:
+    """Return ln of weights (B, U, T), normalised within lengths (B,), for the longest of them.
+
+    Where they are 0 it is that of the smallest float32.
+    """
+    weights = weights[:, :, : int(lengths.max())].float()
+    inside = torch.arange(weights.size(2), device=weights.device) < lengths[:, None, None]
+    within = weights.masked_fill(~inside, 0.0).clamp_min(torch.finfo(weights.dtype).tiny)
+    return within.log().log_softmax(-1)
 
 
 def distillation_loss(

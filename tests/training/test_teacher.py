@@ -22,7 +22,7 @@ from asr.training.config import load_config
 from asr.training.losses.sequences import shift
 from asr.training.run import run
 from asr.training.tasks.speech import SpeechTask
-from asr.training.teacher import Teacher, distillation_loss
+from asr.training.teacher import DecoderTargets, Teacher, alignment_loss, distillation_loss
 
 CONFIG = Path(__file__).parents[2] / "recipes" / "tones" / "tones.toml"
 VOCABULARY = Vocabulary.characters()
@@ -199,6 +199,20 @@ def test_the_decoder_learns_the_teachers_outputs_and_alignments(tones, tiny):
     assert losses.total.item() == pytest.approx(wanted, rel=1e-4)
 
 
+def test_alignments_of_encoders_that_differ_by_one_annotation_are_compared_where_both_have_one():
+    theirs = torch.tensor([[[0.5, 0.3, 0.2, 0.0]], [[0.4, 0.3, 0.2, 0.1]]])  # 3 and 4 annotations
+    own = torch.tensor([[[0.2, 0.6, 0.2]], [[0.5, 0.25, 0.25]]])  # 3 and 3
+    one = torch.tensor([1, 1])
+    taught = DecoderTargets(torch.empty(2, 1, 5), theirs, torch.tensor([3, 4]), one)
+    loss = alignment_loss(own, torch.tensor([3, 3]), one, taught)
+    wanted = [theirs[0, 0, :3], theirs[1, 0, :3] / 0.9]
+    each = [float((p * (p / q).log()).sum()) for p, q in zip(wanted, own[:, 0], strict=True)]
+    assert loss.item() == pytest.approx(sum(each) / 2, rel=1e-5)
+    # The other way round: the pupil has one annotation more.
+    taught = DecoderTargets(torch.empty(2, 1, 5), own, torch.tensor([3, 3]), one)
+    assert alignment_loss(theirs, torch.tensor([3, 4]), one, taught).isfinite()
+
+
 def test_its_targets_are_those_of_teacher_forcing(tones, tiny):
     task = task_of(tones, tiny, "teacher.outputs=1.0", *ANNOTATIONS)
     batch = task.make(0, 0, [0, 3, 5])
@@ -214,7 +228,7 @@ def test_its_targets_are_those_of_teacher_forcing(tones, tiny):
         wanted = torch.log_softmax(output.logits[0], -1)
         torch.testing.assert_close(targets.log_probs[row, :steps], wanted, atol=1e-4, rtol=1e-4)
         length = memory.values.size(1)
-        weights = targets.log_weights[row, :steps, :length].exp()
+        weights = targets.weights[row, :steps, :length]
         torch.testing.assert_close(weights, output.weights[0], atol=1e-5, rtol=1e-4)
 
 

@@ -38,7 +38,7 @@ from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.precision import products
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData
-from asr.training.teacher import Targets, distillation_loss, log_attention
+from asr.training.teacher import Targets, alignment_loss, distillation_loss
 
 WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
 
@@ -143,7 +143,8 @@ class SpeechTask:
                 return Losses([Term(total, parts, tokens)], amount)
             taught = self.config.teacher.outputs  # 0 without a teacher
             terms = [Term((1 - settings.ctc) * (1 - taught) * total, parts, tokens)]
-            terms += self._decoder_terms(output, batch.token_lengths + 1, targets)
+            steps = batch.token_lengths + 1
+            terms += self._decoder_terms(output, encoded.lengths, steps, targets)
             lengths = encoded.ctc_lengths
             terms += self._ctc_terms(encoded.ctc_log_probs, lengths, batch, targets)
         return Losses(terms, amount)
@@ -157,21 +158,20 @@ class SpeechTask:
         return self.data.teacher.teach(batch.lesson, previous, batch.token_lengths + 1)
 
     def _decoder_terms(
-        self, output: DecoderOutput, steps: Tensor, targets: Targets | None
+        self, output: DecoderOutput, annotations: Tensor, steps: Tensor, targets: Targets | None
     ) -> Iterator[Term]:
-        """Yield the terms of the decoder by the teacher; steps: (B,) of each utterance."""
+        """Yield the terms of the decoder by the teacher; annotations, steps: (B,)."""
         settings, factor = self.config.teacher, 1 - self.config.loss.ctc
         if targets is None or targets.decoder is None:
             return
-        log_probs, log_weights, lengths = targets.decoder
-        count = torch.minimum(steps, lengths).sum()
+        taught = targets.decoder
+        count = torch.minimum(steps, taught.lengths).sum()
         if settings.outputs:
             own = torch.log_softmax(output.logits, dim=-1)
-            loss = distillation_loss(own, steps, log_probs, lengths)
+            loss = distillation_loss(own, steps, taught.log_probs, taught.lengths)
             yield Term(factor * settings.outputs * loss, {"teacher_outputs": loss}, count)
         if settings.alignments:
-            own = log_attention(output.weights)
-            loss = distillation_loss(own, steps, log_weights, lengths)
+            loss = alignment_loss(output.weights, annotations, steps, taught)
             yield Term(factor * settings.alignments * loss, {"teacher_alignments": loss}, count)
 
     def _ctc_terms(
