@@ -15,6 +15,7 @@ import os
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,7 +25,7 @@ from uuid import uuid4
 import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]  # torch's
-from torch.multiprocessing.spawn import ProcessRaisedException, spawn
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
 from asr.errors import UserError
 
@@ -33,6 +34,7 @@ ANSWER_CHECK_SECONDS: Final = 0.02
 LONGEST_WAIT: Final = timedelta(hours=3)  # for another process, such as for its validation
 LONGEST_START: Final = timedelta(minutes=10)  # until all processes have been started
 BACKEND: Final = "cpu:gloo,cuda:nccl"
+ANSWERS: Final = (UserError, OSError, MemoryError, ModuleNotFoundError)  # see `errors.exit_status`
 
 Result = TypeVar("Result")
 
@@ -156,7 +158,7 @@ def run_in_processes(count: int, function: Callable[..., Result], *arguments: An
     count is torchrun's, and the result is that of this process.
 
     Raises:
-        UserError: raised by one of the processes; the others are terminated.
+        UserError: raised by one of the processes, or one was killed; the others are terminated.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         local = int(os.environ.get("LOCAL_RANK", os.environ["RANK"]))
@@ -171,10 +173,23 @@ def run_in_processes(count: int, function: Callable[..., Result], *arguments: An
     results = multiprocessing.get_context("spawn").SimpleQueue()
     try:
         spawn(_join_child, args=(count, results, function, arguments), nprocs=count)
-    except ProcessRaisedException as error:
-        raise UserError(_last_line(str(error))) from error
+    except ProcessExitedException as error:
+        raise _reason(error, results) from error
     result: Result = results.get()
     return result
+
+
+def _reason(error: ProcessExitedException, results: Any) -> Exception:
+    """Return the error that a process has sent before it exited, or one line on its signal."""
+    if error.signal_name is not None:
+        return UserError(
+            f"process {error.error_index} of this run was ended by {error.signal_name}, such as "
+            "for want of memory; the same command resumes from the last checkpoint"
+        )
+    while not results.empty():  # the first process may have sent its result
+        if isinstance(sent := results.get(), Exception):
+            return sent
+    return error
 
 
 def _join(
@@ -233,8 +248,24 @@ def _join_child(
 ) -> None:
     """Run the function as a child process; exit when the parent process exits."""
     _end_with_parent()
-    result = _join((own_rank, count), (own_rank, count), function, arguments)
-    if own_rank == 0:
+    place = (own_rank, count)
+    try:
+        _join(place, place, _answer, (results, function, arguments))
+    except Exception:  # sent to the parent process
+        raise SystemExit(1) from None
+
+
+def _answer(results: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Send the first process's result, or an error: before others note that this one has ended."""
+    try:
+        result = function(*arguments)
+    except ANSWERS as error:
+        results.put(error)
+        raise
+    except Exception:
+        results.put(ProcessRaisedException(f"\n{traceback.format_exc()}", rank(), os.getpid()))
+        raise
+    if rank() == 0:
         results.put(result)
 
 
@@ -255,9 +286,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _last_line(trace: str) -> str:
-    """Return the error message at the end of a traceback."""
-    line = trace.strip().splitlines()[-1]
-    return line.partition(": ")[2] or line
