@@ -30,7 +30,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         unfinished.unlink(missing_ok=True)
 
 
-def _in_16_bits(samples: Samples) -> NDArray[np.int16]:
+def in_16_bits(samples: Samples) -> NDArray[np.int16]:
     """Round samples (S,) to 16 bits; those beyond ±1 are clipped."""
     rounded = np.rint(samples * np.float32(INT16_SCALE))
     whole: NDArray[np.int16] = np.clip(rounded, -INT16_SCALE, INT16_SCALE - 1).astype("<i2")
@@ -39,7 +39,7 @@ def _in_16_bits(samples: Samples) -> NDArray[np.int16]:
 
 def content_key(samples: Samples) -> str:
     """Return the sha256 of samples (S,) rounded to 16 bits, in hexadecimal digits."""
-    return hashlib.sha256(_in_16_bits(samples).tobytes()).hexdigest()
+    return hashlib.sha256(in_16_bits(samples).tobytes()).hexdigest()
 
 
 class ContentCache:
@@ -82,7 +82,7 @@ class ContentCache:
         return values.astype(np.float32)
 
     def _made(self, samples: Samples) -> NDArray[np.float16]:
-        rounded = _in_16_bits(samples).astype(np.float32) / np.float32(INT16_SCALE)
+        rounded = in_16_bits(samples).astype(np.float32) / np.float32(INT16_SCALE)
         return self._compute(rounded).astype(np.float16)
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.audio.cache import INT16_SCALE, in_16_bits
 from asr.errors import UserError
 from asr.training.journal import log_here
 
@@ -23,7 +24,7 @@ Made = TypeVar("Made")
 
 
 class AudioStore:
-    """Reads audio files and caches them as 16-bit samples, up to a limit in gigabytes."""
+    """Reads audio files in 16 bits, and caches them up to a limit in gigabytes."""
 
     def __init__(self, gigabytes: float, read: Callable[[Path], NDArray[np.float32]]) -> None:
         self._left = int(gigabytes * 1e9)
@@ -51,15 +52,13 @@ class AudioStore:
 
     def __getitem__(self, path: Path) -> NDArray[np.float32]:
         """Return the samples (S,) in [−1, 1] of a file."""
-        kept = self._kept.get(path)
-        if kept is not None:
-            return kept.astype(np.float32) / np.float32(32768)
-        samples = self._read(path)
-        if 2 * len(samples) <= self._left:
-            self._left -= 2 * len(samples)
-            self._kept[path] = np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
-            return self[path]  # from the cache, so that all epochs get the same samples
-        return samples
+        samples = self._kept.get(path)
+        if samples is None:
+            samples = in_16_bits(self._read(path))
+            if samples.nbytes <= self._left:
+                self._left -= samples.nbytes
+                self._kept[path] = samples
+        return samples.astype(np.float32) / np.float32(INT16_SCALE)
 
 
 def prefetch(
@@ -101,11 +100,14 @@ def _by_processes(
         pin_memory=is_available(),
         collate_fn=_as_it_is,
     )
-    yield from loader
+    for made in loader:
+        if isinstance(made, UserError):
+            raise made
+        yield made
 
 
 class _Made(Generic[Item, Made]):
-    """What is made of items, as torch's `Dataset`."""
+    """What is made of items, or a user's error, as torch's `Dataset`."""
 
     def __init__(self, items: Sequence[Item], make: Callable[[Item], Made]) -> None:
         self._items, self._make = items, make
@@ -113,8 +115,11 @@ class _Made(Generic[Item, Made]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, index: int) -> Made:
-        return self._make(self._items[index])
+    def __getitem__(self, index: int) -> Made | UserError:
+        try:
+            return self._make(self._items[index])
+        except UserError as error:
+            return error  # torch would raise it with the traceback as its message
 
 
 def _as_it_is(made: Made) -> Made:

@@ -23,7 +23,8 @@ def test_store_reads_what_fits_once_and_gives_the_same_each_time():
     store = AudioStore(gigabytes=250e-9, read=read)  # space for one
     first, again = store[Path("a")], store[Path("a")]
     assert np.array_equal(first, again) and np.abs(first - np.linspace(-1, 1, 100)).max() < 1e-4
-    store[Path("b")], store[Path("b")]
+    other, anew = store[Path("b")], store[Path("b")]
+    assert np.array_equal(first, other) and np.array_equal(other, anew)  # kept or not
     assert reads == [Path("a"), Path("b"), Path("b")]
 
 
@@ -38,6 +39,14 @@ def test_prefetch_keeps_the_order_and_raises_at_the_item_s_turn(processes):
     assert [next(made), next(made), next(made)] == [0, 10, 20]
     with pytest.raises(RuntimeError, match="three"):
         next(made)
+
+
+def test_the_message_of_a_process_is_that_of_its_error():
+    def make(item):
+        raise UserError("21 recordings cannot be read")
+
+    with pytest.raises(UserError, match=r"^21 recordings cannot be read$"):
+        next(prefetch(range(6), make, 1))
 
 
 def test_prefetch_leaves_no_thread_behind_when_its_user_stops():

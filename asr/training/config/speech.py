@@ -64,7 +64,11 @@ class SpeechDataSettings(Settings):
         "of the audio. Empty: they are computed in every epoch.",
     )
     cache_gigabytes: float = setting(
-        4.0, "Memory for decoded audio, in gigabytes.", least=0, most=100_000
+        4.0,
+        "Memory for decoded audio, in gigabytes, divided among training.processes and "
+        "training.loaders; loaders begin each epoch without what they have read.",
+        least=0,
+        most=100_000,
     )
 
     def unread(self) -> Iterator[Unread]:

@@ -117,7 +117,10 @@ class SpeechData:
             import scipy.signal  # noqa: F401  # slow: once, not in each process that prepares batches
         self.dev = self._read_dev(data, config_folder)
         self.teacher = self._load_teacher()
-        self.store = AudioStore(config.data.cache_gigabytes, lambda path: read(path).samples)
+        stores = config.training.processes * (1 + config.training.loaders)
+        self.store = AudioStore(
+            config.data.cache_gigabytes / stores, lambda path: read(path).samples
+        )
 
     def _load_teacher(self) -> Teacher | None:
         settings = self.config.teacher
