@@ -26,6 +26,10 @@ SPEECH = [
     "batches.sorted_epochs=0",
     "augment.speeds=[0.9, 1.1]",  # the same audio, however many processes share a batch
     "augment.tract_lengths=[0.9, 1.1]",
+    "augment.time_masks=2",
+    "augment.time_share=0.5",
+    "augment.frequency_masks=2",
+    "augment.feature_noise=0.1",
     "loss.entropy=0.1",
     "loss.coverage=0.1",
 ]
@@ -240,6 +244,21 @@ def test_the_shares_of_a_batch_are_its_parts(monkeypatch):
             assert range(size)[part]  # each process computes something
             found += [*range(size)[part]] if counts else []
         assert sorted(found) == [*range(size)]
+
+
+def test_masks_and_noise_of_a_share_are_those_of_the_whole_batch(data):
+    task = SpeechTask(load_config(TONES, SPEECH), data, data)
+    indices, frames = [*range(6)], torch.tensor([50, 41, 50, 30, 47, 33])
+    features = torch.randn(6, 50, 80)
+    whole = task.make(0, 0, indices)
+    changed = task._change_features(features, frames, whole.seeds)
+    for part in (slice(0, None, 2), slice(1, None, 2)):
+        share, longest = task.make(0, 0, indices, part), int(frames[part].max())
+        own = task._change_features(features[part, :longest], frames[part], share.seeds)
+        assert torch.equal(own, changed[part, :longest])
+    assert not torch.equal(changed[0], changed[2])
+    other = task._change_features(features, frames, task.make(0, 1, indices).seeds)
+    assert not torch.equal(changed, other)
 
 
 def test_weighted_losses_keep_their_parts():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -118,7 +118,7 @@ class SpeechTask:
         batch = batch.to(self.device)
         change = None
         if step >= self.config.augment.after_step:
-            change = partial(self._change_features, seed=batch.seed)
+            change = partial(self._change_features, seeds=batch.seeds)
         model = self.model
         with products(self.device, self.config.training.precision):
             encoded = model.encode(batch.waveforms, change)
@@ -270,13 +270,12 @@ class SpeechTask:
             written=self.start.written if self.start else "",
         )
 
-    def _change_features(self, features: Tensor, frames: Tensor, seed: int) -> Tensor:
+    def _change_features(self, features: Tensor, frames: Tensor, seeds: Sequence[int]) -> Tensor:
         settings = self.config.augment
-        generator = torch.Generator(self.device).manual_seed(seed)
         masked = spec_augment(
             features,
             frames,
-            generator,
+            seeds,
             time_masks=settings.time_masks,
             time_width=settings.time_width,
             time_share=settings.time_share,
@@ -285,4 +284,5 @@ class SpeechTask:
         )
         if not settings.feature_noise:
             return masked
-        return add_feature_noise(masked, frames, generator, settings.feature_noise)
+        others = [seed + 1 for seed in seeds]  # other numbers than those of the masks
+        return add_feature_noise(masked, frames, others, settings.feature_noise)

@@ -45,14 +45,14 @@ VALIDATION_SECONDS = 300.0  # of padded audio decoded at once
 class SpeechBatch(NamedTuple):
     """Recordings and their texts: tokens (B, U), token_lengths (B,).
 
-    seed: of the random numbers that are drawn on the device. targets: of a teacher with a cache.
-    lesson: for a teacher without one.
+    seeds: of the random changes of the features, one an utterance. targets: of a teacher with a
+    cache. lesson: for a teacher without one.
     """
 
     waveforms: Waveforms
     tokens: Tensor
     token_lengths: Tensor
-    seed: int
+    seeds: Sequence[int] = ()
     targets: Targets | None = None
     lesson: Lesson | None = None
 
@@ -155,7 +155,7 @@ class SpeechData:
         """Read, augment and pad utterances of one batch; see `asr.training.contract.Task.make`."""
         places = range(len(indices))[part]
         shortest, longest = self.config.augment.tract_lengths
-        waveforms, clean, factors, warps = [], [], [], []
+        waveforms, clean, factors, warps, seeds = [], [], [], [], []
         recordings = self._recordings([(place, indices[place]) for place in places])
         for place, at, recording in recordings:
             random = np.random.default_rng((self.config.seed, epoch, position, place))
@@ -165,8 +165,9 @@ class SpeechData:
             factors.append(factor)
             waveforms.append(self._augmented(samples, self.examples[at], random))
             warps.append(float(random.uniform(shortest, longest)))
+            seeds.append(int(random.integers(2**62)))
         tokens = [self.examples[at].tokens for _, at, _ in recordings]
-        batch = self._collate(waveforms, tokens, seed=self._seed(epoch, position, places[0]))
+        batch = self._collate(waveforms, tokens)._replace(seeds=seeds)
         if self.teacher is not None:
             batch = self._taught(self.teacher, batch, clean, factors)
         if shortest == longest == 1:
@@ -174,18 +175,13 @@ class SpeechData:
         warped = batch.waveforms._replace(warps=torch.tensor(warps, dtype=torch.float64))
         return batch._replace(waveforms=warped)
 
-    def _seed(self, *numbers: int) -> int:
-        """Return a seed of the random numbers that are drawn on the device."""
-        random = np.random.default_rng((self.config.seed, *numbers))
-        return int(random.integers(2**62))
-
     def dev_batches(self) -> Iterator[tuple[list[Utterance], SpeechBatch]]:
         """Yield the dev utterances, from short to long, without augmentation."""
         for batch in batch_by_length([each.duration for each in self.dev], VALIDATION_SECONDS):
             utterances = [self.dev[index] for index in batch]
             waveforms = [self.store[each.audio] for each in utterances]
             tokens = [self.vocabulary.encode(each.text) for each in utterances]
-            yield utterances, self._collate(waveforms, tokens, seed=0)
+            yield utterances, self._collate(waveforms, tokens)
 
     def _read_training(
         self, data: Path, config_folder: Path
@@ -310,14 +306,14 @@ class SpeechData:
         return samples
 
     def _collate(
-        self, waveforms: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]], seed: int
+        self, waveforms: Sequence[NDArray[np.float32]], tokens: Sequence[list[int]]
     ) -> SpeechBatch:
         samples, lengths = map(torch.from_numpy, pad_samples(waveforms))
         padded, token_lengths = map(torch.from_numpy, pad_tokens(tokens))
         speech = None
         if self.config.model.attention.silence_mask:
             speech = torch.from_numpy(pad_masks([speech_mask(each) for each in waveforms]).values)
-        return SpeechBatch(Waveforms(samples, lengths, speech), padded, token_lengths, seed)
+        return SpeechBatch(Waveforms(samples, lengths, speech), padded, token_lengths)
 
 
 def _without(utterances: Sequence[Utterance], ids_file: Path) -> list[Utterance]:
