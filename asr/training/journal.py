@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,15 @@ class Journal:
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=upto + 1)
 
     def write(self, step: int, kind: str, values: dict[str, float | str]) -> None:
-        """Log the values of a step; kind is "train" or "dev"."""
+        """Log the values of a step, null if not finite; kind is "train" or "dev"."""
         if not self._first:
             return
+        shown = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, "kind": kind, **values}) + "\n")
+            file.write(json.dumps({"step": step, "kind": kind, **shown}) + "\n")
         if self._board is not None:
             for name, value in values.items():
                 if not isinstance(value, str):

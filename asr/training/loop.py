@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import time
 from collections import defaultdict
@@ -35,6 +36,7 @@ from asr.training.state import (
 )
 
 MOST_IDLE_EPOCHS = 10  # consecutive; some data for a part of the epochs alone may give an idle one
+STEPS = "steps"  # among the sums of a log
 MOST_BAD_STEPS = 20  # consecutive steps without a finite gradient before a run is stopped
 
 
@@ -182,6 +184,7 @@ class _Trainer:
         """
         self.stopped = True
         stopping.note(signal)
+        self.since.pause()
         if distributed.rank() == 0:
             save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)
         name = "Ctrl-C" if stopping.interrupted() else "SIGTERM"
@@ -199,30 +202,30 @@ class _Trainer:
         parts = self.gradients.add(batches, step, seed)
         gradients = [each.grad for each in self.task.model.parameters() if each.grad is not None]
         distributed.add_up([*gradients, *parts.values()])
-        for name, value in parts.items():
-            self.sums[name] = self.sums[name] + value
         norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip)
-        if torch.isfinite(norm):
+        finite = bool(torch.isfinite(norm))
+        for name, value in {**parts, "gradient_norm": norm.detach()}.items():
+            self.sums[name] = self.sums[name] + (value if finite else 0.0)
+        self.sums[STEPS] = self.sums[STEPS] + finite
+        if finite:
             self.optimizer.step()
             self.average.update()
             self.bad_steps = 0
         else:
             self._count_bad_step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.sums["gradient_norm"] = self.sums["gradient_norm"] + norm.detach()
         self.progress.step += 1
         self.bar.update()
 
     def log(self) -> None:
         """Log the mean of each part of the loss since the last log, and the speed."""
-        steps = self.settings.log_every
+        steps = float(self.sums.pop(STEPS))  # those with a finite gradient
         values: dict[str, float | str] = {
-            name: float(value) / steps for name, value in self.sums.items()
+            name: float(value) / steps if steps else math.nan for name, value in self.sums.items()
         }
         self.sums.clear()
-        seconds, amount, measured = self.since.lap(self.progress)
+        seconds, amount, measured = self.since.lap()
         self._estimate(seconds / measured)
-        self.progress.seconds += seconds
         values["rate"] = self.optimizer.param_groups[0]["lr"]
         values[f"{self.task.unit}_per_second"] = amount / seconds
         values["epoch"] = self.progress.epoch
@@ -244,12 +247,13 @@ class _Trainer:
 
     def validate(self) -> None:
         """Validate with the averaged weights; keep the model if it is one of the best."""
+        self.since.pause()
         with self.average.in_place():
             figure = distributed.from_first(self._judge() if distributed.rank() == 0 else 0.0)
             self._keep_if_good(figure)
         if distributed.rank() == 0:
             save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)
-        self.since = _Meter(self.progress)
+        self.since.resume()
 
     def _judge(self) -> float:
         """Validate, log the metrics and return the figure."""
@@ -279,7 +283,7 @@ class _Trainer:
         if (figure, progress.step) in progress.best:
             self.task.save(model_folder(self.folder, progress.step))
         for _, step in ranked[self.settings.keep :]:
-            _remove(model_folder(self.folder, step))
+            shutil.rmtree(model_folder(self.folder, step), ignore_errors=True)
 
     def _require_steps(self, steps: int, batches: int) -> None:
         """Stop a run that would never end: too many epochs in a row without a step."""
@@ -319,25 +323,37 @@ def _duration(seconds: float) -> str:
 
 
 class _Meter:
-    """Measures time, amount and steps between laps."""
+    """Measures time, amount and steps between laps, without pauses such as validations."""
 
     def __init__(self, progress: Progress) -> None:
-        self._last = (time.perf_counter(), progress.amount, progress.step)
+        self._progress = progress
+        self._lap = (0.0, 0.0, 0)
+        self.resume()
 
-    def lap(self, progress: Progress) -> tuple[float, float, int]:
+    def resume(self) -> None:
+        """Measure from now on."""
+        self._last = (time.perf_counter(), self._progress.amount, self._progress.step)
+
+    def pause(self) -> None:
+        """Add what has passed to the lap, and its time to that of the training."""
+        start, amount, step = self._last
+        self.resume()
+        now, amount_now, step_now = self._last
+        self._progress.seconds += now - start
+        seconds, its_amount, steps = self._lap
+        self._lap = (
+            seconds + now - start,
+            its_amount + amount_now - amount,
+            steps + step_now - step,
+        )
+
+    def lap(self) -> tuple[float, float, int]:
         """Return seconds, amount and steps since the last lap, and start the next."""
-        last, self._last = self._last, (time.perf_counter(), progress.amount, progress.step)
-        seconds, amount, steps = (now - then for now, then in zip(self._last, last, strict=True))
-        return max(seconds, math.ulp(1.0)), amount, int(steps)
+        self.pause()
+        (seconds, amount, steps), self._lap = self._lap, (0.0, 0.0, 0)
+        return max(seconds, math.ulp(1.0)), amount, steps
 
 
 def model_folder(folder: Path, step: int) -> Path:
     """Return the folder in which a run keeps the model of a step."""
     return folder / "models" / f"step-{step:08d}"
-
-
-def _remove(folder: Path) -> None:
-    if folder.is_dir():
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()

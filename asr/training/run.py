@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -148,32 +149,43 @@ def _finish(task: Task, progress: Progress, folder: Path) -> None:
     """Save the average of the best models, or the best one if it is better on the dev set."""
     if not progress.best:
         raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
-    states = _best_weights(task, progress, folder)
-    if len(states) > 1:
-        task.model.load_state_dict(average_weights(states))
+    kept = _best_models(task, progress, folder)
+    best = kept[0]
+    if len(kept) > 1:
+        task.model.load_state_dict(average_weights([each.weights for each in kept]))
         task.model.eval()
         with torch.no_grad():
             average = task.validate(progress.step, folder).figure
-        best = progress.best[0][0]
-        log_line(f"average of {len(states)} models: {average:.2f}; best single model: {best:.2f}")
-        if average < best:
+        log_line(
+            f"average of {len(kept)} models: {average:.2f}; best single model: {best.figure:.2f}"
+        )
+        if average < best.figure:
             return task.save(folder / "model")
-    if not progress.best[0][1]:
+    if not best.step:
         log_line("no step was better than step 0: the model keeps the weights that it began with")
-    task.model.load_state_dict(states[0])
+    task.model.load_state_dict(best.weights)
     task.save(folder / "model")
 
 
-def _best_weights(task: Task, progress: Progress, folder: Path) -> list[dict[str, Tensor]]:
-    """Return the weights of the best models, best first; damaged ones are named and left out."""
-    states: list[dict[str, Tensor]] = []
-    for _, step in progress.best:
+class _Kept(NamedTuple):
+    """One of the best models of a run: its figure on the dev set, its step and its weights."""
+
+    figure: float
+    step: int
+    weights: dict[str, Tensor]
+
+
+def _best_models(task: Task, progress: Progress, folder: Path) -> list[_Kept]:
+    """Return the best models, best first; damaged ones are named and left out."""
+    kept: list[_Kept] = []
+    for figure, step in progress.best:
         try:
             load_weights(task.model, model_folder(folder, step))
         except UserError as error:
             log_line(f"{error}; left out of the average")
             continue
-        states.append({name: each.clone() for name, each in task.model.state_dict().items()})
-    if not states:
+        weights = {name: each.clone() for name, each in task.model.state_dict().items()}
+        kept.append(_Kept(figure, step, weights))
+    if not kept:
         raise UserError(f"{folder}: none of its best models can be read")
-    return states
+    return kept

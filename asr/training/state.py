@@ -78,7 +78,7 @@ class RunningAverage:
 class Run(NamedTuple):
     """What a checkpoint saves, and a resumed run restores in place.
 
-    sums: of the logged losses since the last line of the log.
+    sums: of the logged losses since the last line of the log, and their number as `steps`.
     """
 
     progress: Progress
@@ -232,7 +232,8 @@ def restore(checkpoint: Checkpoint, run: Run) -> None:
         _restore_average(run.average, content["average"])
         _restore_progress(run.progress, content["progress"])
         device = next(run.model.parameters()).device
-        for name, value in content.get("sums", {}).items():
+        sums = content.get("sums", {})
+        for name, value in sums.items() if "steps" in sums else ():  # earlier ones have no number
             run.sums[name] = value.to(device) if isinstance(value, Tensor) else float(value)
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
         raise UserError(f"{path}: not a checkpoint of this program: {error!r:.200}") from error

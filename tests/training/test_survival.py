@@ -306,6 +306,6 @@ def test_the_time_of_a_step_is_that_of_the_steps_since_the_run_was_resumed(monke
     progress = loop.Progress(step=251, amount=1000.0)
     meter = loop._Meter(progress)
     progress.step, progress.amount = 260, 1900.0
-    assert meter.lap(progress) == (27.0, 900.0, 9)
+    assert meter.lap() == (27.0, 900.0, 9)
     progress.step = 280
-    assert meter.lap(progress) == (20.0, 0.0, 20)
+    assert meter.lap() == (20.0, 0.0, 20)
