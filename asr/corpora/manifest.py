@@ -15,7 +15,7 @@ the audio path without its extension), `duration` (s; default: read from the aud
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -147,7 +147,20 @@ def require_clean(
     limit: int = 5,
 ) -> None:
     """Raise UserError if `check_manifest` finds errors, with their number and the first `limit`."""
-    problems = check_manifest(path, symbols, left_out)
+    _require_none(path, check_manifest(path, symbols, left_out), limit)
+
+
+def require_clean_noise(path: str | Path, limit: int = 5) -> None:
+    """As `require_clean`, for a manifest without speech, whose recordings may have any length."""
+    problems = [
+        Problem(number, what)
+        for number, found, _ in _without_words(Path(path))
+        for what in _wrong_duration(found)
+    ]
+    _require_none(path, problems, limit)
+
+
+def _require_none(path: str | Path, problems: Sequence[Problem], limit: int) -> None:
     if not problems:
         return
     noun = "problem" if len(problems) == 1 else "problems"
@@ -274,13 +287,7 @@ def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
 
 def _faults(utterance: Utterance, characters: frozenset[str] | None) -> Iterator[str]:
     """Yield the errors of an utterance that could be parsed."""
-    try:
-        duration = _checked_duration(utterance.audio)
-    except UserError as error:
-        yield str(error)
-        duration = utterance.duration
-    if abs(duration - utterance.duration) > TOLERANCE:
-        yield f"duration is given as {utterance.duration:g} s, the audio has {duration:.3f} s"
+    duration = yield from _wrong_duration(utterance)
     if not SHORTEST <= duration <= LONGEST:
         yield f"{duration:.3f} s of audio, wanted {SHORTEST:g} to {LONGEST:g} s"
     if not utterance.text.strip() and utterance.written:
@@ -294,6 +301,18 @@ def _faults(utterance: Utterance, characters: frozenset[str] | None) -> Iterator
     if strange:
         shown = " ".join(repr(character) for character in strange[:8])
         yield f"the text has characters outside the vocabulary: {shown}"
+
+
+def _wrong_duration(utterance: Utterance) -> Generator[str, None, float]:
+    """Yield the errors of the audio of an utterance, and return its duration in s."""
+    try:
+        duration = _checked_duration(utterance.audio)
+    except UserError as error:
+        yield str(error)
+        return utterance.duration
+    if abs(duration - utterance.duration) > TOLERANCE:
+        yield f"duration is given as {utterance.duration:g} s, the audio has {duration:.3f} s"
+    return duration
 
 
 def _checked_duration(audio: Path) -> float:
@@ -328,20 +347,25 @@ def read_noise(path: str | Path) -> list[Utterance]:
     The text of each utterance is "", even if the line has one. Lines with the label `ROOM` are left
     out: see `read_responses`.
     """
-    return [found for found, label in _without_words(Path(path)) if label != ROOM]
+    return [found for _, found, label in _without_words(Path(path)) if label != ROOM]
 
 
 def read_responses(path: str | Path) -> list[Path]:
     """Return the audio files with the label `ROOM` of a manifest of noise."""
-    return [found.audio for found, label in _without_words(Path(path)) if label == ROOM]
+    return [found.audio for _, found, label in _without_words(Path(path)) if label == ROOM]
 
 
-def _without_words(path: Path) -> Iterator[tuple[Utterance, str]]:
-    """Yield the utterance of each line, with an empty text, and its label."""
+def _without_words(path: Path) -> Iterator[tuple[int, Utterance, str]]:
+    """Yield the number of each line, its utterance, with an empty text, and its label."""
+    number = 0
+    first_line: dict[str, int] = {}
     for number, line in read_entries(path):
         try:
             record = json.loads(line)
             found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)
+            _require_new(found.id, number, first_line)
         except (UserError, ValueError, TypeError, RecursionError) as error:
             raise UserError(f"{path}:{number}: {error}") from error
-        yield found, str(record.get("label", ""))
+        yield number, found, str(record.get("label", ""))
+    if number == 0:
+        raise UserError(f"{path}: got an empty manifest, wanted at least one recording")

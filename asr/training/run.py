@@ -70,7 +70,7 @@ def run_to_end(config_file: Path, folder: Path, data: Path, overrides: Sequence[
 
 def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> None:
     """Check every recording that is used before a run begins."""
-    from asr.corpora.manifest import require_clean
+    from asr.corpora.manifest import require_clean, require_clean_noise
     from asr.text.lines import read_entries
     from asr.text.vocabulary import Vocabulary
 
@@ -84,6 +84,8 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
             )
         left_out = read_entries(config_folder / without, comment="#") if without else ()
         require_clean(data / manifest, symbols, {identifier for _, identifier in left_out})
+    if config.data.noise:
+        require_clean_noise(data / config.data.noise)
 
 
 def _run_here(

@@ -260,6 +260,12 @@ class SpeechConfig(Settings):
                 "loss; the nearest keys that are read: model.ctc.subframes and loss.ctc"
             )
         self._check_frozen()
+        epochs = [each.epochs for each in self.data.train]
+        if epochs and all(epochs):
+            raise UserError(
+                f"data.train: all manifests have `epochs`, so that none is left after {max(epochs)}"
+                "; leave it out for one that all epochs use"
+            )
         if self.augment.noise_share and not self.data.noise:
             raise UserError(
                 f"augment.noise_share = {self.augment.noise_share} is not read without noise "

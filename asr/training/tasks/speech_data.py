@@ -105,14 +105,11 @@ class SpeechData:
         """
         self.config = config
         self.vocabulary = Vocabulary.characters()
-        self.examples, self._shares = self._read_training(data, config_folder)
-        self.noise = [each.audio for each in self.examples if not each.tokens]
+        recordings = read_noise(data / config.data.noise) if config.data.noise else []
+        self.noise = [each.audio for each in recordings]
         self.rooms = read_responses(data / config.data.noise) if config.data.noise else []
-        if config.augment.room_share and not self.rooms:
-            raise UserError(
-                f"augment.room_share = {config.augment.room_share:g} wants room impulse responses; "
-                f"data.noise = {config.data.noise!r} lists none (lines with the label {ROOM!r})"
-            )
+        self._require_noise()
+        self.examples, self._shares = self._read_training(data, config_folder, recordings)
         if config.augment.room_share:
             import scipy.signal  # noqa: F401  # slow: once, not in each process that prepares batches
         self.dev = self._read_dev(data, config_folder)
@@ -121,6 +118,20 @@ class SpeechData:
         self.store = AudioStore(
             config.data.cache_gigabytes / stores, lambda path: read(path).samples
         )
+
+    def _require_noise(self) -> None:
+        """Refuse shares of noise or rooms without such recordings."""
+        settings, listed = self.config.augment, self.config.data.noise
+        if settings.noise_share and not self.noise:
+            raise UserError(
+                f"augment.noise_share = {settings.noise_share:g} wants recordings without speech; "
+                f"data.noise = {listed!r} lists rooms alone (lines with the label {ROOM!r})"
+            )
+        if settings.room_share and not self.rooms:
+            raise UserError(
+                f"augment.room_share = {settings.room_share:g} wants room impulse responses; "
+                f"data.noise = {listed!r} lists none (lines with the label {ROOM!r})"
+            )
 
     def _load_teacher(self) -> Teacher | None:
         settings = self.config.teacher
@@ -184,9 +195,9 @@ class SpeechData:
             yield utterances, self._collate(waveforms, tokens)
 
     def _read_training(
-        self, data: Path, config_folder: Path
+        self, data: Path, config_folder: Path, noise: Sequence[Utterance]
     ) -> tuple[list[_Example], list[_Share]]:
-        """Read the training manifests, and noise recordings as utterances with an empty text."""
+        """Read the training manifests; add noise recordings as utterances with an empty text."""
         examples: list[_Example] = []
         shares: list[_Share] = []
         too_long = 0
@@ -194,18 +205,19 @@ class SpeechData:
             utterances = read_manifest(data / entry.manifest)
             if entry.without:
                 utterances = _without(utterances, config_folder / entry.without)
-            kept = [each for each in utterances if each.duration <= self.config.data.longest]
+            kept = self._short(utterances)
             too_long += len(utterances) - len(kept)
             shares.append(_Share(len(examples), len(kept), entry.times, entry.epochs or math.inf))
             examples += [_example(each, self.vocabulary) for each in kept]
-        if self.config.data.noise:
-            noise = read_noise(data / self.config.data.noise)
+        hours = sum(each.duration for each in examples) / 3600
+        if noise:
+            kept = self._short(noise)
+            too_long += len(noise) - len(kept)
             times = self.config.data.noise_times
-            shares.append(_Share(len(examples), len(noise), times, math.inf))
-            examples += [_example(each, self.vocabulary) for each in noise]
+            shares.append(_Share(len(examples), len(kept), times, math.inf))
+            examples += [_example(each, self.vocabulary) for each in kept]
         if too_long:
             log_line(f"{too_long} utterances above {self.config.data.longest} s are left out")
-        hours = sum(each.duration for each in examples) / 3600
         log_line(f"{len(examples)} utterances to train on, {hours:.2f} h")
         if hours < LEAST_HOURS and not self.config.training.start_from:
             log_line(
@@ -214,6 +226,9 @@ class SpeechData:
                 "MANIFEST RUN_FOLDER"
             )
         return examples, shares
+
+    def _short(self, utterances: Sequence[Utterance]) -> list[Utterance]:
+        return [each for each in utterances if each.duration <= self.config.data.longest]
 
     def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:
         """Read the dev utterances, from short to long, so that batches have little padding."""
