@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from asr.corpora.manifest import Utterance, read_manifest, write_manifest
 from asr.errors import UserError
+
+MOST: Final = 4.0  # times the wanted seconds that one speaker may have
 
 
 class Split(NamedTuple):
@@ -22,8 +24,9 @@ class Split(NamedTuple):
 def split(utterances: Sequence[Utterance], share: float) -> Split:
     """Hold out about `share` of the seconds, and at least one utterance or speaker.
 
-    If every utterance has a speaker and there are two or more, speakers are held out whole. The
-    order in which they are taken depends on their names alone.
+    If every utterance has a speaker and there are two or more, speakers are held out whole, unless
+    each has more than `MOST` times as much. The order in which they are taken depends on their
+    names alone.
 
     Raises:
         UserError: there are fewer than two utterances.
@@ -32,22 +35,39 @@ def split(utterances: Sequence[Utterance], share: float) -> Split:
         raise UserError(f"got {len(utterances)} utterance; wanted two or more to hold one out")
     speakers = {each.speaker for each in utterances}
     by_speaker = None not in speakers and len(speakers) > 1
-    names = [str(each.speaker) if by_speaker else each.id for each in utterances]
-    seconds: dict[str, float] = {}
-    for name, each in zip(names, utterances, strict=True):
-        seconds[name] = seconds.get(name, 0.0) + each.duration
-    order = sorted(seconds, key=lambda name: hashlib.sha256(name.encode()).digest())
-    wanted = share * sum(seconds.values())
-    held, total = {order[0]}, seconds[order[0]]
-    for name in order[1:-1]:  # one at least is trained on
-        if total + seconds[name] / 2 <= wanted:
-            held.add(name)
-            total += seconds[name]
+    wanted = share * sum(each.duration for each in utterances)
+    names = [str(each.speaker) for each in utterances]
+    if by_speaker and min(_seconds(names, utterances).values()) > MOST * wanted:
+        by_speaker = False
+    if not by_speaker:
+        names = [each.id for each in utterances]
+    held = _held_out(_seconds(names, utterances), wanted)
     return Split(
         [each for name, each in zip(names, utterances, strict=True) if name not in held],
         [each for name, each in zip(names, utterances, strict=True) if name in held],
         by_speaker,
     )
+
+
+def _seconds(names: Sequence[str], utterances: Sequence[Utterance]) -> dict[str, float]:
+    """Return the seconds of each name."""
+    seconds: dict[str, float] = {}
+    for name, each in zip(names, utterances, strict=True):
+        seconds[name] = seconds.get(name, 0.0) + each.duration
+    return seconds
+
+
+def _held_out(seconds: dict[str, float], wanted: float) -> set[str]:
+    """Choose names with about the wanted seconds: one at least, and not all."""
+    order = sorted(seconds, key=lambda name: hashlib.sha256(name.encode()).digest())
+    fitting = (name for name in order if seconds[name] <= MOST * wanted)
+    first = next(fitting, min(order, key=seconds.__getitem__))
+    held, total = {first}, seconds[first]
+    for name in [name for name in order if name != first][:-1]:
+        if total + seconds[name] / 2 <= wanted:
+            held.add(name)
+            total += seconds[name]
+    return held
 
 
 def split_off(manifest: Path, dev: Path, share: float) -> Split:

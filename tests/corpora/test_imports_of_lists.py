@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from asr import cli
 from asr.corpora import check_manifest, read_manifest
 from asr.corpora.entries import Entry, write_entries
-from asr.corpora.held_out import split
+from asr.corpora.held_out import MOST, split
 from asr.corpora.kaldi import read_kaldi
 from asr.corpora.manifest import Utterance
 from asr.corpora.nemo import read_nemo
@@ -121,7 +121,10 @@ utterances = st.lists(
 def test_no_speaker_is_on_both_sides(items: list[Utterance], share: float) -> None:
     train, dev, by_speaker = split(items, share)
     assert train and dev and sorted([*train, *dev], key=items.index) == items
-    assert by_speaker == (len({each.speaker for each in items}) > 1)
+    speakers = {each.speaker for each in items}
+    least = min(sum(each.duration for each in items if each.speaker == name) for name in speakers)
+    wanted = share * sum(each.duration for each in items)
+    assert by_speaker == (len(speakers) > 1 and least <= MOST * wanted)
     if by_speaker:
         assert not {each.speaker for each in train} & {each.speaker for each in dev}
         total = sum(each.duration for each in items)
@@ -130,6 +133,19 @@ def test_no_speaker_is_on_both_sides(items: list[Utterance], share: float) -> No
         )
         assert sum(each.duration for each in dev) <= share * total + largest
     assert split(items, share) == (train, dev, by_speaker)
+
+
+@pytest.mark.parametrize("name", ["ann", "bob", "cid", "dan"])
+def test_a_speaker_with_most_of_the_speech_is_not_held_out(name: str) -> None:
+    def said(speaker: str, count: int) -> list[Utterance]:
+        return [
+            Utterance(f"{speaker}-{at}", Path("a.wav"), "a", 10.0, speaker) for at in range(count)
+        ]
+
+    two = [*said(name, 6), *said("zoe", 360)]
+    assert {each.speaker for each in split(two, 0.1).dev} == {name}
+    alike = split([*said(name, 6), *said("zoe", 6)], 0.1)  # half of all would be held out
+    assert not alike.by_speaker and len(alike.dev) == 1
 
 
 def test_the_command_splits_a_dev_set_off(tmp_path: Path, capsys, monkeypatch) -> None:
