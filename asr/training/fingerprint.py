@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from asr.tables import to_table
+from asr.tables import Settings, to_table
 from asr.training.config import Config, LanguageConfig, SpeechConfig
 
 # Keys that a resumed run may change: how long, how often and where, and folders of caches.
@@ -39,8 +39,14 @@ ADDED: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+IS: Final = " = "  # between a key and the file that it names
+
+
 class Fingerprint(NamedTuple):
-    """The config as `a.b.c` → value as text, and the data as file name → sha256."""
+    """The config as `a.b.c` → value as text, and the data as `a.b.c = file name` → sha256.
+
+    Those of earlier versions have file names alone.
+    """
 
     config: dict[str, str]
     data: dict[str, str]
@@ -53,8 +59,10 @@ class Fingerprint(NamedTuple):
             for key in dict.fromkeys(keys)
             if self.config.get(key) != other.config.get(key)
         ]
-        names = dict.fromkeys((*self.data, *other.data))
-        changed = [name for name in names if self.data.get(name) != other.data.get(name)]
+        own, its = self.data, other.data
+        if not all(IS in name for name in (*own, *its)):
+            own, its = _by_file(own), _by_file(its)
+        changed = [name for name in dict.fromkeys((*own, *its)) if own.get(name) != its.get(name)]
         return found + [f"{name} has another content" for name in changed]
 
 
@@ -64,28 +72,55 @@ def fingerprint(config: Config, data: Path, config_folder: Path) -> Fingerprint:
     Data files are named as in the config, so that a corpus may be moved. Audio is not read: a
     manifest states its duration and its text.
     """
-    files = dict(_files(config, data, config_folder))
     return Fingerprint(
         config={name: value for name, value in _flat(to_table(config)) if ADDED.get(name) != value},
-        data={name: _digest(path) for name, path in files.items()},
+        data={
+            f"{key}{IS}{name}": _digest(folder / name)
+            for folder, files in (
+                (data, _data_files(config)),
+                (config_folder, _config_files(config)),
+            )
+            for key, name in files.items()
+            if name
+        },
     )
 
 
-def _files(config: Config, data: Path, config_folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the data files that a config names, with their places."""
+def _by_file(data: Mapping[str, str]) -> dict[str, str]:
+    """Return checksums by the names of the files alone, as in earlier versions."""
+    return {name.rpartition(IS)[2]: digest for name, digest in data.items()}
+
+
+def _data_files(config: Config) -> dict[str, str]:
+    """Return the files that are relative to the data folder, by their keys."""
+    data = config.data
     if isinstance(config, SpeechConfig):
-        given = config.data
-        with_data = [*(each.manifest for each in given.train), given.dev, given.noise]
-        with_config = [*(each.without for each in given.train), given.dev_ids]
-    elif isinstance(config, LanguageConfig):
-        with_data = [*config.data.train, config.data.dev]
-        with_config = [config.data.dev_ids]
-    else:
-        pairs = config.data
-        with_data = [pairs.train, pairs.train_target, pairs.dev, pairs.dev_target]
-        with_config = [pairs.dev_list, pairs.test_list, pairs.extra, pairs.exchange]
-    yield from ((name, data / name) for name in with_data if name)
-    yield from ((name, config_folder / name) for name in with_config if name)
+        train = {
+            f"data.train[{place}].manifest": each.manifest
+            for place, each in enumerate(config.data.train)
+        }
+        return {**train, **_named(data, "dev", "noise")}
+    if isinstance(config, LanguageConfig):
+        texts = {f"data.train[{place}]": each for place, each in enumerate(config.data.train)}
+        return {**texts, **_named(data, "dev")}
+    return _named(data, "train", "train_target", "dev", "dev_target")
+
+
+def _config_files(config: Config) -> dict[str, str]:
+    """Return the files that are relative to the folder of the config, by their keys."""
+    if isinstance(config, SpeechConfig):
+        without = {
+            f"data.train[{place}].without": each.without
+            for place, each in enumerate(config.data.train)
+        }
+        return {**without, **_named(config.data, "dev_ids")}
+    if isinstance(config, LanguageConfig):
+        return _named(config.data, "dev_ids")
+    return _named(config.data, "dev_list", "test_list", "extra", "exchange")
+
+
+def _named(data: Settings, *names: str) -> dict[str, str]:
+    return {f"data.{name}": getattr(data, name) for name in names}
 
 
 def _digest(path: Path) -> str:
