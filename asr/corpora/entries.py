@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -127,12 +128,15 @@ def _cut_parts(entries: Sequence[Entry], folder: Path) -> dict[int, tuple[Path, 
 
 def _part(entry: Entry, waveform: Waveform) -> NDArray[np.float32]:
     """Return the samples (S,) of a part of a recording."""
-    start = round((entry.start or 0.0) * SAMPLE_RATE)
-    end = len(waveform.samples) if entry.end is None else round(entry.end * SAMPLE_RATE)
+    start = entry.start or 0.0
+    end = waveform.duration if entry.end is None else entry.end
+    first, last = (
+        round(each * SAMPLE_RATE) if math.isfinite(each) else -1 for each in (start, end)
+    )
     # Lists round their times: a part may end a tenth of a second after its recording.
-    if not 0 <= start < end <= len(waveform.samples) + 0.1 * SAMPLE_RATE:
+    if not 0 <= first < last <= len(waveform.samples) + 0.1 * SAMPLE_RATE:
         raise UserError(
             f"{entry.audio}: {_identifier(entry)} is {entry.start} to {entry.end} s of it, but it "
             f"has {waveform.duration:.2f} s"
         )
-    return waveform.samples[start:end]
+    return waveform.samples[first:last]

@@ -12,12 +12,14 @@ from asr.training.config import TrainingSettings
 
 
 def rate_at(step: int, settings: TrainingSettings) -> float:
-    """Return the learning rate of a step: linear warm-up, plateau, linear decay to 0."""
-    if step < settings.warmup_steps:
-        return settings.rate * (step + 1) / settings.warmup_steps
+    """Return the learning rate of a step: linear warm-up, plateau, linear decay to 0.
+
+    Where warm-up and decay overlap, it is the lower of both.
+    """
+    warm = settings.rate * (step + 1) / max(1, settings.warmup_steps)
     decay_steps = max(1, round(settings.steps * settings.decay_share))
     left = (settings.steps - step) / decay_steps
-    return settings.rate * min(1.0, max(0.0, left))
+    return min(warm, settings.rate * min(1.0, max(0.0, left)))
 
 
 def freeze(model: nn.Module, parts: Sequence[str]) -> None:

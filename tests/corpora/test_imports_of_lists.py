@@ -1,6 +1,7 @@
 """Lists of other tools: what is in them stands in the manifest, and dev speakers are held out."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,16 @@ def test_nemo_with_and_without_offsets(tmp_path: Path) -> None:
     write_entries(manifest, read_nemo(file), file)
     found = [(each.id, each.text, each.duration) for each in read_manifest(manifest)]
     assert found == [("a", "good", 2.0), ("a-2", "morning", 1.0)]
+
+
+@pytest.mark.parametrize("start", [math.nan, math.inf, -math.inf])
+def test_times_that_are_not_finite_are_one_line(tmp_path: Path, start: float) -> None:
+    audio = sound(tmp_path / "a.wav")
+    for times in ((start, 1.0), (0.5, start)):
+        with pytest.raises(UserError, match=r"a\.wav: a is .* s of it, but it has 1\.00 s"):
+            write_entries(
+                tmp_path / "my.jsonl", [Entry(audio, "a", start=times[0], end=times[1])], tmp_path
+            )
 
 
 def test_missing_recordings_are_left_out(tmp_path: Path) -> None:

@@ -137,3 +137,10 @@ def test_an_unknown_attention_in_the_file_is_one_line(tmp_path, overrides):
     config.write_text(tones.replace("[model.attention]", '[model.attention]\nkind = "x"'))
     with pytest.raises(UserError, match="attention kind 'x' is not one of: additive"):
         load_config(config, overrides)
+
+
+@pytest.mark.parametrize("factor", [0.4, 3.0])
+def test_speeds_that_augmentation_refuses_are_refused_before(factor):
+    config = Path(__file__).parents[2] / "recipes" / "tones" / "tones.toml"
+    with pytest.raises(UserError, match=r"speeds.*0\.5.*2"):
+        load_config(config, [f"augment.speeds=[1.0, {factor}]"])

@@ -162,3 +162,9 @@ def test_too_little_text_is_refused(folder):
     (folder / "text.txt").write_text("\n")
     with pytest.raises(UserError, match="no text to train on"):
         task_of(folder)
+
+
+def test_a_perplexity_beyond_a_float_is_infinite(folder, monkeypatch):
+    task = task_of(folder, window=6)
+    monkeypatch.setattr(task.model, "forward", lambda words, targets: 1e4 * torch.ones(words.shape))
+    assert task.validate(1, folder).figure == math.inf

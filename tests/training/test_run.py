@@ -201,6 +201,13 @@ def test_the_learning_rate_rises_stays_and_falls():
     assert rates[75] == pytest.approx(1.0) and rates[100] == 0
 
 
+def test_a_warm_up_that_reaches_into_the_decay_has_no_jump():
+    settings = TrainingSettings(steps=100, rate=1.0, warmup_steps=80, decay_share=0.5)
+    rates = np.array([optimizer.rate_at(step, settings) for step in range(101)])
+    assert np.abs(np.diff(rates)).max() <= 0.021 and rates.argmax() in (61, 62)
+    assert rates[100] == 0
+
+
 def test_tones_are_learnt(tones, tmp_path):
     run(CONFIG, tmp_path, tones, ["training.steps=260", "training.validate_every=130"])
     last = records(tmp_path, "dev")[-1]

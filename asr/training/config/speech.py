@@ -96,7 +96,7 @@ class AugmentSettings(Settings):
     """Random changes of the training audio; see `asr.audio.augment`. Shares: of utterances."""
 
     speeds: tuple[float, ...] = setting(
-        (0.9, 1.0, 1.1), "Factors of the speed, one drawn an utterance.", least=0.25, most=4
+        (0.9, 1.0, 1.1), "Factors of the speed, one drawn an utterance.", least=0.5, most=2
     )
     tract_lengths: tuple[float, ...] = setting(
         (1.0, 1.0),

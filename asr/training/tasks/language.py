@@ -138,7 +138,8 @@ class LanguageTask:
             losses = self.model(words, targets).detach().cpu()
             total += float(losses[inside].sum())
             count += int(lengths.sum())
-        perplexity = math.exp(total / count)
+        # Weights may diverge: e^709 is the largest that a float holds.
+        perplexity = math.exp(total / count) if total / count < 709 else math.inf
         return Validation(perplexity, {"perplexity": perplexity}, "")
 
     def save(self, folder: Path) -> None:
