@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,11 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class ModelFolder:
-    """The content of a model folder, but for the weights.
+class Usage:
+    """How a model is used; a copy, and a model that is trained from it, keep it.
 
-    task: "speech", "translation", "language" or "written". model: the table of its settings.
-    notes: the training's record (data, steps, figures). decoding: the model's own defaults of the
-    search (`asr.inference.options.DecodingOptions`), those that differ from the general ones.
+    decoding: the model's own defaults of the search (`asr.inference.options.DecodingOptions`),
+    those that differ from the general ones.
     language_model: the model of the package whose language models are used, or an absolute path;
     empty: its own.
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
@@ -47,16 +46,27 @@ class ModelFolder:
     plausibility: that of `asr.inference.plausibility.Plausibility`, if any.
     """
 
+    decoding: dict[str, Any] = field(default_factory=dict)
+    language_model: str = ""
+    confidence: dict[str, float] = field(default_factory=dict)
+    written: str = ""
+    plausibility: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """The content of a model folder, but for the weights.
+
+    task: "speech", "translation", "language" or "written". model: the table of its settings.
+    notes: the training's record (data, steps, figures).
+    """
+
     path: Path
     task: str
     model: dict[str, Any]
     notes: dict[str, Any]
     vocabularies: dict[str, str]
-    decoding: dict[str, Any]
-    language_model: str = ""
-    confidence: dict[str, float] = field(default_factory=dict)
-    written: str = ""
-    plausibility: dict[str, float] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
 
     @property
     def language_model_file(self) -> Path | None:
@@ -65,15 +75,15 @@ class ModelFolder:
         Raises:
             UserError: the named model has none.
         """
-        file = (_named(self.language_model) or self.path) / LANGUAGE_MODEL
-        if self.language_model and not file.is_file():
+        file = (_named(self.usage.language_model) or self.path) / LANGUAGE_MODEL
+        if self.usage.language_model and not file.is_file():
             raise UserError(f"{self.path / CONFIG}: names a language model that is missing: {file}")
         return file if file.is_file() else None
 
     @property
     def written_folder(self) -> Path | None:
         """The folder of the model of punctuation and case that this one names, if any."""
-        return _named(self.written)
+        return _named(self.usage.written)
 
 
 def _named(name: str) -> Path | None:
@@ -122,6 +132,7 @@ def _parsed(path: Path, config: dict[str, Any]) -> ModelFolder:
     if config["format"] != FORMAT:
         number = config["format"]
         raise UserError(f"{path}: format {number!r:.20}, but this version reads format {FORMAT}")
+    usage = Usage(**{each.name: config[each.name] for each in fields(Usage) if each.name in config})
     found = ModelFolder(
         path,
         task=config["task"],
@@ -130,17 +141,13 @@ def _parsed(path: Path, config: dict[str, Any]) -> ModelFolder:
         vocabularies={
             name: _text(path / f"{Path(name).name}.json") for name in config["vocabularies"]
         },
-        decoding=config.get("decoding", {}),
-        language_model=config.get("language_model", ""),
-        confidence=config.get("confidence", {}),
-        written=config.get("written", ""),
-        plausibility=config.get("plausibility", {}),
+        usage=usage,
     )
     texts = ("task", "language_model", "written")
-    tables = ("model", "notes", "decoding", "confidence", "plausibility")
-    for name, kind in (*((each, str) for each in texts), *((each, dict) for each in tables)):
-        if not isinstance(getattr(found, name), kind):
-            raise TypeError(f"{name} = {getattr(found, name)!r:.40}")
+    for name in ("task", "model", "notes", *vars(usage)):
+        value = getattr(usage if name in vars(usage) else found, name)
+        if not isinstance(value, str if name in texts else dict):
+            raise TypeError(f"{name} = {value!r:.40}")
     return found
 
 

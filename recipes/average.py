@@ -39,7 +39,8 @@ def main() -> None:
         if replace(other, path=first.path, notes=first.notes) != first:
             raise UserError(f"{other.path}: sizes or vocabularies differ from {first.path}")
     state = average_weights([read_weights(path / WEIGHTS) for path in given.sources], shares)
-    save_folder(given.target, first.task, first.model, first.vocabularies, state, first.notes)
+    content = (first.task, first.model, first.vocabularies, state, first.notes)
+    save_folder(given.target, *content, usage=first.usage)
 
 
 if __name__ == "__main__":

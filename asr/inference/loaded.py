@@ -71,7 +71,7 @@ class LoadedModel:
         folder = read_folder(path, "speech")
         if "vocabulary" not in folder.vocabularies:
             raise UserError(f"{folder.path}: a speech model without its vocabulary.json")
-        settings = from_table(SpeechSettings, folder.model)
+        settings, usage = from_table(SpeechSettings, folder.model), folder.usage
         vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
         file, writer = folder.language_model_file, folder.written_folder
         return cls(
@@ -81,15 +81,15 @@ class LoadedModel:
             language_model_file=file,
             words=None if file is None else Lazy(lambda: WordModel.load(file, vocabulary)),
             boundaries=BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary),
-            decoding=from_table(DecodingOptions, folder.decoding, f"{folder.path}: decoding"),
-            calibration=from_table(Calibration, folder.confidence, f"{folder.path}: confidence")
-            if folder.confidence
+            decoding=from_table(DecodingOptions, usage.decoding, f"{folder.path}: decoding"),
+            calibration=from_table(Calibration, usage.confidence, f"{folder.path}: confidence")
+            if usage.confidence
             else None,
             writer=None if writer is None else Lazy(lambda: Punctuator.load(writer)),
             plausibility=from_table(
-                Plausibility, folder.plausibility, f"{folder.path}: plausibility"
+                Plausibility, usage.plausibility, f"{folder.path}: plausibility"
             )
-            if folder.plausibility
+            if usage.plausibility
             else None,
         )
 

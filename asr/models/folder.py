@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from asr.model_folder import (
     SCALE,
     WEIGHTS,
     ModelFolder,
+    Usage,
     read_arrays,
     read_folder,
 )
@@ -37,6 +39,7 @@ __all__ = [
     "LANGUAGE_MODEL",
     "WEIGHTS",
     "ModelFolder",
+    "Usage",
     "build_with_weights",
     "copy_folder",
     "load_weights",
@@ -54,17 +57,12 @@ def save_folder(
     state: dict[str, Tensor],
     notes: dict[str, Any],
     bits: int = 32,
-    decoding: dict[str, Any] | None = None,
-    language_model: str = "",
-    confidence: dict[str, float] | None = None,
-    written: str = "",
-    plausibility: dict[str, float] | None = None,
+    usage: Usage | None = None,
 ) -> None:
     """Write a model folder, with the checksums of its files.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
-    bits each row of a matrix has its own scale (vectors keep 16). decoding, language_model,
-    confidence, written, plausibility: see `ModelFolder`.
+    bits each row of a matrix has its own scale (vectors keep 16).
 
     Raises:
         UserError: another number of bits, or a weight that is not finite, as stored.
@@ -72,16 +70,7 @@ def save_folder(
     path.mkdir(parents=True, exist_ok=True)
     config = {"format": FORMAT, "task": task, "model": model, "notes": notes}
     config["vocabularies"] = sorted(vocabularies)
-    if decoding:
-        config["decoding"] = decoding
-    if language_model:
-        config["language_model"] = language_model
-    if confidence:
-        config["confidence"] = confidence
-    if written:
-        config["written"] = written
-    if plausibility:
-        config["plausibility"] = plausibility
+    config |= {name: value for name, value in vars(usage or Usage()).items() if value}
     weights = pack(state, bits, path)
     files = {CONFIG: (json.dumps(config, indent=2) + "\n").encode()}
     files |= {f"{name}.json": content.encode() for name, content in vocabularies.items()}
@@ -120,12 +109,14 @@ def copy_folder(
 
     Language models and boundary model are copied unchanged; without any, those of the target stay.
     Of absolute paths in its notes, which another machine does not have, the last name is kept.
-    decoding, language_model, written: see `ModelFolder`; None keeps those of the source.
+    decoding, language_model, written: see `Usage`; None keeps those of the source.
 
     Raises:
         UserError: the source is no model folder, or as in `save_folder`.
     """
     folder = read_folder(source)
+    given = {"decoding": decoding, "language_model": language_model, "written": written}
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     state = read_weights(source / WEIGHTS)
     save_folder(
         target,
@@ -135,11 +126,7 @@ def copy_folder(
         state,
         _without_places(folder.notes),
         bits,
-        folder.decoding if decoding is None else decoding,
-        folder.language_model if language_model is None else language_model,
-        folder.confidence,
-        folder.written if written is None else written,
-        folder.plausibility,
+        replace(folder.usage, **changed),
     )
     copy_companions(source, target)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -99,10 +100,12 @@ def _write(
     state: dict[str, Tensor],
     shrunk: Shrunk,
 ) -> None:
-    language_model = folder.language_model
+    usage = folder.usage
     is_packaged = folder.path.parent == PRETRAINED
-    if not language_model and is_packaged and (folder.path / LANGUAGE_MODEL).is_file():
-        language_model = folder.path.name
+    if not usage.language_model and is_packaged and (folder.path / LANGUAGE_MODEL).is_file():
+        usage = replace(usage, language_model=folder.path.name)
+    if shrunk.is_pruned:
+        usage = replace(usage, confidence={}, plausibility={})
     save_folder(
         target,
         folder.task,
@@ -111,11 +114,7 @@ def _write(
         state,
         {**folder.notes, "shrunk_from": folder.path.name},
         BITS,
-        folder.decoding,
-        language_model,
-        {} if shrunk.is_pruned else folder.confidence,
-        folder.written,
-        {} if shrunk.is_pruned else folder.plausibility,
+        usage,
     )
     if not shrunk.is_pruned:
         copy_companions(folder.path, target)

@@ -233,6 +233,24 @@ def test_a_model_that_training_makes_no_better_stays_as_it_was(
     assert [each["step"] for each in records(tmp_path / "second", "dev")] == [0, 4]
 
 
+def test_how_a_model_is_used_is_kept_by_one_that_starts_from_it(tones, tmp_path):
+    model = write_tiny_model(tmp_path / "model")
+    usage = {
+        "decoding": {"beam": 3},
+        "confidence": {"bias": 1.0},
+        "written": "written",
+        "plausibility": {"bias": 2.0},
+        "language_model": "english",
+    }
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, **usage}))
+    renew_checksum(model / "config.json")
+    task = SpeechTask(load_config(CONFIG, [f"training.start_from={model}"]), tones, CONFIG.parent)
+    task.save(tmp_path / "tuned")
+    tuned = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    assert {name: tuned.get(name) for name in usage} == usage
+
+
 def test_a_run_can_start_from_a_model(tones, tmp_path):
     run(CONFIG, tmp_path / "first", tones, [*TINY, "training.steps=8"])
     model = tmp_path / "first" / "model"

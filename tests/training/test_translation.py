@@ -1,5 +1,6 @@
 """The translation task: overfitting on a few pairs, data preparation and validation."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.search.hypothesis import Hypothesis
 from asr.text.vocabulary import EOS
@@ -300,6 +302,11 @@ def test_a_model_to_start_from_brings_its_vocabularies(tmp_path: Path) -> None:
     second.begin()
     before, after = first.model.state_dict(), second.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
+    kept = json.loads((tmp_path / "model" / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**kept, "decoding": {"beam": 3}}))
+    renew_checksum(tmp_path / "model" / "config.json")
+    TranslationTask(replace(settings, training=start), tmp_path, tmp_path).save(tmp_path / "tuned")
+    assert json.loads((tmp_path / "tuned" / "config.json").read_text())["decoding"] == {"beam": 3}
 
     words = replace(config(), training=start)
     with pytest.raises(UserError, match="means words, but the model to start from has subwords"):

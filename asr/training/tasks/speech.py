@@ -264,10 +264,7 @@ class SpeechTask:
             vocabularies={"vocabulary": self.data.vocabulary.to_json()},
             state=self.model.state_dict(),
             notes={"recipe": to_table(self.config)},
-            decoding=self.start.decoding if self.start else {},
-            language_model=self.start.language_model if self.start else "",
-            confidence=self.start.confidence if self.start else None,
-            written=self.start.written if self.start else "",
+            usage=self.start.usage if self.start else None,
         )
 
     def _change_features(self, features: Tensor, frames: Tensor, seeds: Sequence[int]) -> Tensor:

@@ -44,8 +44,8 @@ class TranslationTask:
         self.config = config
         self.device = choose_device(config.training.device)
         start = config.training.start_from
-        folder = read_folder(Path(start), "translation") if start else None
-        known = of_both_sides(folder.path, folder.vocabularies) if folder else None
+        self.start = read_folder(Path(start), "translation") if start else None
+        known = of_both_sides(self.start.path, self.start.vocabularies) if self.start else None
         self.data = TranslationData(config, data, config_folder, known)
         self.plan = self.data.plan
         self.make = self.data.make
@@ -60,9 +60,8 @@ class TranslationTask:
         Raises:
             UserError: the model to start from is missing or does not fit.
         """
-        if self.config.training.start_from:
-            folder = read_folder(Path(self.config.training.start_from), "translation")
-            load_weights(self.model, folder.path)
+        if self.start is not None:
+            load_weights(self.model, self.start.path)
 
     def loss(self, batch: TextBatch, step: int) -> Losses:
         """Return cross-entropy and penalties of a batch."""
@@ -135,6 +134,7 @@ class TranslationTask:
             vocabularies={"source": self.source.to_json(), "target": self.target.to_json()},
             state=self.model.state_dict(),
             notes={"recipe": to_table(self.config)},
+            usage=self.start.usage if self.start else None,
         )
 
     def _translate(self, sources: Sequence[str]) -> list[Hypothesis]:
