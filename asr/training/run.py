@@ -93,7 +93,7 @@ def _run_here(
 ) -> bool:
     """Train in this process, and return whether the run is finished; the first one finishes it."""
     with on_sigterm(), _memory_as_user_error():
-        task = _make_task(config, data, config_folder)
+        task = _make_task(config, data, config_folder, folder)
         begun_with = fingerprint(config, data, config_folder)
         checkpoint = open_checkpoint(folder / "checkpoints", begun_with, continue_anyway)
         if rank() == 0:  # after the data are known to exist
@@ -133,11 +133,11 @@ def _memory_as_user_error() -> Iterator[None]:
         ) from error
 
 
-def _make_task(config: Config, data: Path, config_folder: Path) -> Task:
+def _make_task(config: Config, data: Path, config_folder: Path, folder: Path) -> Task:
     if isinstance(config, SpeechConfig):
         from asr.training.tasks.speech import SpeechTask
 
-        return SpeechTask(config, data, config_folder)
+        return SpeechTask(config, data, config_folder, folder)
     if isinstance(config, LanguageConfig):
         from asr.training.tasks.language import LanguageTask
 

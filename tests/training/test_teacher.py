@@ -256,6 +256,18 @@ def test_a_pupil_comes_close_to_its_teacher(tones, tiny, tmp_path):
     assert "CTC targets by the model `tiny`" in (model / "README.md").read_text()
 
 
+def test_a_cache_is_in_the_run_folder_unless_the_current_one_has_it(
+    tones, tiny, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    given = [f"teacher.model={tiny}", "teacher.cache=kept", "training.steps=1"]
+    run(CONFIG, tmp_path / "run", tones, [*given, "training.validate_every=1"])
+    assert list((tmp_path / "run" / "kept").rglob("*.npy")) and not (tmp_path / "kept").exists()
+    (tmp_path / "kept").mkdir()
+    run(CONFIG, tmp_path / "other", tones, [*given, "training.validate_every=1"])
+    assert list((tmp_path / "kept").rglob("*.npy")) and not (tmp_path / "other" / "kept").exists()
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

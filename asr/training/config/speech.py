@@ -61,7 +61,8 @@ class SpeechDataSettings(Settings):
     frame_cache: str = setting(
         "",
         'Folder in which the frames of model.encoder.kind = "frozen" are cached, by the content '
-        "of the audio. Empty: they are computed in every epoch.",
+        "of the audio. It is relative to the run folder, unless the current folder has it. Empty: "
+        "they are computed in every epoch.",
     )
     cache_gigabytes: float = setting(
         4.0,
@@ -205,6 +206,7 @@ class TeacherSettings(Settings):
     cache: str = setting(
         "",
         "Folder in which its distributions are cached, by the content of the audio: 7 MB an hour. "
+        "It is relative to the run folder, unless the current folder has it. "
         "Empty: they are computed with each batch, on the device of the training.",
     )
     other_speeds: bool = setting(

@@ -37,7 +37,7 @@ from asr.training.contract import Losses, Term, Validation
 from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.precision import products
-from asr.training.tasks.speech_data import SpeechBatch, SpeechData
+from asr.training.tasks.speech_data import SpeechBatch, SpeechData, cache_folder
 from asr.training.teacher import Targets, alignment_loss, distillation_loss
 
 WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
@@ -56,18 +56,21 @@ class SpeechTask:
 
     unit = "audio_seconds"
 
-    def __init__(self, config: SpeechConfig, data: Path, config_folder: Path) -> None:
+    def __init__(
+        self, config: SpeechConfig, data: Path, config_folder: Path, run_folder: Path = Path()
+    ) -> None:
+        """Read the data and make the model; the folders: see `SpeechData`."""
         self.config = config
         self.device = choose_device(config.training.device)
-        self.data = SpeechData(config, data, config_folder)
+        self.data = SpeechData(config, data, config_folder, run_folder)
         self.plan = self.data.plan
         self.make = self.data.make
         torch.manual_seed(config.seed)
         self.model = build_speech_model(config.model, len(self.data.vocabulary))
         self.model.to(self.device)
         if isinstance(self.model.features, FrozenFeatures):
-            cache = config.data.frame_cache
-            self.model.features.load(Path(cache) if cache else None, self.device)
+            cache = cache_folder(config.data.frame_cache, run_folder)
+            self.model.features.load(cache, self.device)
         self._check_teacher()
         start = config.training.start_from
         self.start = read_folder(Path(start), "speech") if start else None

@@ -94,11 +94,13 @@ class _Example:
 class SpeechData:
     """The utterances of a recipe, and batches of them."""
 
-    def __init__(self, config: SpeechConfig, data: Path, config_folder: Path) -> None:
+    def __init__(
+        self, config: SpeechConfig, data: Path, config_folder: Path, run_folder: Path = Path()
+    ) -> None:
         """Read the manifests.
 
         data: folder that the manifests' paths are relative to. config_folder: that of the lists
-            of ids.
+            of ids. run_folder: that of the cache of a teacher, see `cache_folder`.
 
         Raises:
             UserError: a manifest or a list cannot be read, or a list has strange ids.
@@ -113,7 +115,7 @@ class SpeechData:
         if config.augment.room_share:
             import scipy.signal  # noqa: F401  # slow: once, not in each process that prepares batches
         self.dev = self._read_dev(data, config_folder)
-        self.teacher = self._load_teacher()
+        self.teacher = self._load_teacher(run_folder)
         stores = config.training.processes * (1 + config.training.loaders)
         self.store = AudioStore(
             config.data.cache_gigabytes / stores, lambda path: read(path).samples
@@ -133,11 +135,11 @@ class SpeechData:
                 f"data.noise = {listed!r} lists none (lines with the label {ROOM!r})"
             )
 
-    def _load_teacher(self) -> Teacher | None:
+    def _load_teacher(self, run_folder: Path) -> Teacher | None:
         settings = self.config.teacher
         if not settings.model:
             return None
-        cache = Path(settings.cache) if settings.cache else None
+        cache = cache_folder(settings.cache, run_folder)
         return Teacher(Path(settings.model), self.vocabulary, cache)
 
     def plan(self, epoch: int) -> list[list[int]]:
@@ -329,6 +331,16 @@ class SpeechData:
         if self.config.model.attention.silence_mask:
             speech = torch.from_numpy(pad_masks([speech_mask(each) for each in waveforms]).values)
         return SpeechBatch(Waveforms(samples, lengths, speech), padded, token_lengths)
+
+
+def cache_folder(name: str, run_folder: Path) -> Path | None:
+    """Return the folder of a cache: relative to the run folder, unless the current folder has it.
+
+    name: empty for none.
+    """
+    if not name:
+        return None
+    return Path(name) if Path(name).is_dir() else run_folder / name
 
 
 def _without(utterances: Sequence[Utterance], ids_file: Path) -> list[Utterance]:
