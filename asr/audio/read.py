@@ -31,6 +31,9 @@ _DIRECT_ENDINGS = ".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w6
 _FFMPEG_ENDINGS = ".m4a .mp4 .aac .webm .mka .mkv .mov .wma .3gp .amr"
 AUDIO_ENDINGS = frozenset(f"{_DIRECT_ENDINGS} {_FFMPEG_ENDINGS}".split())
 
+UNKNOWN_FRAMES = (
+    2**62
+)  # a streamed FLAC, which does not state its length, states at least this many
 LONGEST = 24 * 3600.0  # s that are read unless the caller says otherwise
 _LOWEST_RATE, _HIGHEST_RATE = 1_000, 768_000  # Hz
 _LOUDEST = 2.0**31  # unscaled 32-bit integers stay below; powers of larger values overflow
@@ -125,7 +128,7 @@ def stated_seconds(path: Path) -> float:
         header = soundfile.info(str(path))
     except (soundfile.SoundFileError, TypeError):
         return 0.0
-    return float(header.duration) if header.frames < 2**62 else 0.0
+    return float(header.duration) if header.frames < UNKNOWN_FRAMES else 0.0
 
 
 def _read_path(path: str, longest: float) -> Iterator[Samples]:
@@ -180,7 +183,7 @@ def _decode(path: str | None, file: BinaryIO, name: str, longest: float) -> Iter
 
 def _check_header(sound: soundfile.SoundFile, name: str, longest: float) -> None:
     seconds = sound.frames / max(sound.samplerate, 1)
-    if sound.frames < 2**62 and seconds > longest:
+    if sound.frames < UNKNOWN_FRAMES and seconds > longest:
         raise UserError(
             f"{name}: {seconds / 3600:.3g} hours of audio by its header, at most "
             f"{longest / 3600:g} are read: split it, or allow more with --longest"
@@ -245,7 +248,7 @@ def _blocks(sound: soundfile.SoundFile, name: str) -> Iterator[Samples]:
             break
         done += len(block)
         yield block[:, 0] if sound.channels == 1 else block.mean(axis=1)
-    is_known = sound.frames < 2**62  # a streamed FLAC does not state its length
+    is_known = sound.frames < UNKNOWN_FRAMES
     if is_known and done < sound.frames - _SHORTFALL * sound.samplerate:
         _ends_early(name, done / sound.samplerate, sound.frames / sound.samplerate)
 

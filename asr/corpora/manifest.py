@@ -22,7 +22,8 @@ from typing import Any, Final, NamedTuple
 
 import soundfile
 
-from asr.audio.read import read
+from asr.audio.read import UNKNOWN_FRAMES, read, stated_seconds
+from asr.checksums import write_whole
 from asr.errors import UserError
 from asr.text.lines import read_entries
 from asr.text.normalize import normalize
@@ -34,8 +35,6 @@ SHORTEST: Final = 0.1  # s; shorter than any word
 LONGEST: Final = 120.0  # s; longer utterances do not fit into memory in training
 TOLERANCE: Final = 0.1  # s, tolerated error of a stated duration or a header
 ROOM: Final = "room-impulse-response"  # label of impulse responses among noise recordings
-
-_UNKNOWN_FRAMES: Final = 2**62  # a streamed FLAC states at least this many
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,9 @@ def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-        for utterance in utterances:
-            record = _record(utterance, path.parent)
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-    os.replace(unfinished, path)
+    records = (_record(utterance, path.parent) for utterance in utterances)
+    lines = [json.dumps(each, ensure_ascii=False) + "\n" for each in records]
+    write_whole(path, "".join(lines).encode())
 
 
 def check_manifest(
@@ -204,13 +200,8 @@ def audio_duration(audio: Path) -> float:
     """
     if not audio.is_file():
         raise UserError(f"no such audio file: {audio}")
-    try:
-        header = soundfile.info(str(audio))
-    except (soundfile.SoundFileError, TypeError):  # TypeError: the ending .raw
-        return read(audio).duration  # ffmpeg may support the format; otherwise this raises
-    if header.frames >= _UNKNOWN_FRAMES:
-        return read(audio).duration
-    return float(header.frames / header.samplerate)
+    # Without a header, ffmpeg may support the format; otherwise reading raises.
+    return stated_seconds(audio) or read(audio).duration
 
 
 def _parse(line: str, folder: Path) -> Utterance:
@@ -323,7 +314,7 @@ def _checked_duration(audio: Path) -> float:
     except (soundfile.SoundFileError, TypeError):
         return duration  # ffmpeg has decoded all of it
     with sound:
-        if sound.frames >= _UNKNOWN_FRAMES:
+        if sound.frames >= UNKNOWN_FRAMES:
             return duration
         try:
             sound.seek(max(0, sound.frames - int(TOLERANCE * sound.samplerate)))

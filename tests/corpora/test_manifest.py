@@ -138,6 +138,7 @@ def test_a_failed_write_leaves_the_older_manifest(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         write_manifest(path, broken())
     assert [u.id for u in read_manifest(path)] == ["old"]
+    assert not list(tmp_path.glob("*.part"))
 
 
 @pytest.mark.parametrize(
