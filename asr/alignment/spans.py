@@ -72,7 +72,7 @@ def spans(
         try:
             path = ctc_path(ctc_log_probs, tokens)
         except UserError:
-            pass  # more tokens than CTC frames: attention still has a step for each
+            pass  # too many tokens, or no path of finite probability: attention has a step for each
         else:
             return _extend(np.array(path) * seconds_per_frame, CTC_REACH, duration)
     centres = _centres(places[: len(tokens)]) * seconds_per_annotation

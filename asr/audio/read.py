@@ -122,13 +122,13 @@ def check_rate(source: object, rate: int | None) -> None:
         )
 
 
-def stated_seconds(path: Path) -> float:
-    """Return the duration in seconds from the header; 0 if the header does not state it."""
+def stated_seconds(path: Path) -> float | None:
+    """Return the duration in seconds from the header; None if the header does not state it."""
     try:
         header = soundfile.info(str(path))
     except (soundfile.SoundFileError, TypeError):
-        return 0.0
-    return float(header.duration) if header.frames < UNKNOWN_FRAMES else 0.0
+        return None
+    return float(header.duration) if header.frames < UNKNOWN_FRAMES else None
 
 
 def _read_path(path: str, longest: float) -> Iterator[Samples]:

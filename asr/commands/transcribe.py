@@ -124,7 +124,7 @@ def _progress(paths: Sequence[Path]) -> tqdm[NoReturn]:
     from tqdm import tqdm
 
     is_shown = sys.stderr.isatty()
-    total = sum(map(stated_seconds, paths)) if is_shown else None
+    total = sum(stated_seconds(each) or 0.0 for each in paths) if is_shown else None
     return tqdm(total=total, unit="s", unit_scale=True, disable=not is_shown)
 
 

@@ -201,7 +201,8 @@ def audio_duration(audio: Path) -> float:
     if not audio.is_file():
         raise UserError(f"no such audio file: {audio}")
     # Without a header, ffmpeg may support the format; otherwise reading raises.
-    return stated_seconds(audio) or read(audio).duration
+    stated = stated_seconds(audio)
+    return read(audio).duration if stated is None else stated
 
 
 def _parse(line: str, folder: Path) -> Utterance:

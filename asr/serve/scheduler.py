@@ -100,7 +100,7 @@ class Job:
 
     def _read(self) -> Piece | None:
         if self._pieces is None:
-            self._require_length(stated_seconds(self.path))
+            self._require_length(stated_seconds(self.path) or 0.0)
             self._pieces = self.recognizer.pieces(self.path)
         piece = next(self._pieces, None)
         if piece is not None:
