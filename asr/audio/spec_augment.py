@@ -11,11 +11,11 @@ def spec_augment(
     lengths: Tensor,
     seeds: Sequence[int],
     *,
-    time_masks: int = 2,
-    time_width: int = 40,
-    time_share: float = 0.05,
-    frequency_masks: int = 2,
-    frequency_width: int = 27,
+    time_masks: int,
+    time_width: int,
+    time_share: float,
+    frequency_masks: int,
+    frequency_width: int,
 ) -> Tensor:
     """Mask random time intervals and frequency bands (SpecAugment, Park et al. 2019).
 

@@ -21,7 +21,7 @@ class CTCHead(nn.Module):
     Source: Graves et al. 2006; trained jointly with attention as in Kim, Hori, Watanabe 2017.
     """
 
-    def __init__(self, annotation_size: int, vocabulary_size: int, subframes: int = 2) -> None:
+    def __init__(self, annotation_size: int, vocabulary_size: int, subframes: int) -> None:
         super().__init__()
         self.subframes = subframes
         self.vocabulary_size = vocabulary_size

@@ -20,8 +20,6 @@ from asr.models.readout import Readout, TiedOutput
 from asr.models.settings import DecoderSettings
 from asr.models.state import DecoderState
 
-ATTEND = ("before", "between", "after")
-
 
 class DecoderOutput(NamedTuple):
     """The readouts and attention weights of teacher forcing, and the output layer's parameters.
@@ -281,13 +279,7 @@ class Decoder(nn.Module):
 
 
 def _check(settings: DecoderSettings) -> None:
-    """Refuse unknown names and incompatible settings."""
-    if settings.cell not in CELLS:
-        raise UserError(f"decoder.cell {settings.cell!r} is not one of: {', '.join(CELLS)}")
-    if settings.layers < 1:
-        raise UserError(f"decoder.layers must be at least 1, got {settings.layers}")
-    if settings.attend not in ATTEND:
-        raise UserError(f"decoder.attend {settings.attend!r} is not one of: {', '.join(ATTEND)}")
+    """Refuse settings that do not fit together."""
     if settings.attend == "after" and not settings.readout_context:
         raise UserError(
             'with decoder.attend = "after" only the readout uses the context, so '

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from asr.attention.contract import Memory
-from asr.errors import UserError
 
 
 def last_backward(memory: Memory) -> Tensor:
@@ -57,15 +56,8 @@ SUMMARIES: Mapping[str, Callable[[Memory], Tensor]] = MappingProxyType(
 
 
 def initial_state(kind: str, annotation_size: int, size: int) -> LearntState | ZeroState:
-    """Build the module that computes the first state.
-
-    Raises:
-        UserError: the kind is neither in `SUMMARIES` nor "zero".
-    """
+    """Build the module that computes the first state; kind: in `SUMMARIES`, or "zero"."""
     if kind == "zero":
         return ZeroState(size)
-    if kind not in SUMMARIES:
-        known = ", ".join([*SUMMARIES, "zero"])
-        raise UserError(f"decoder.initial {kind!r} is not one of: {known}")
     share = annotation_size // 2 if kind == "last_backward" else annotation_size
     return LearntState(SUMMARIES[kind], share, size)

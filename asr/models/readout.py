@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from asr.errors import UserError
-
 
 def maxout(values: Tensor) -> Tensor:
     """Maximum of adjacent pairs: (…, 2R) → (…, R). Source: Goodfellow et al. 2013."""
@@ -39,13 +37,7 @@ class Readout(nn.Linear):
         annotation_size: int,
         readout_size: int,
     ) -> None:
-        """Build the readout; an embedding_size or annotation_size of 0 omits the term.
-
-        Raises:
-            UserError: the kind is not in `ACTIVATIONS`.
-        """
-        if kind not in ACTIVATIONS:
-            raise UserError(f"decoder.readout {kind!r} is not one of: {', '.join(ACTIVATIONS)}")
+        """Build the readout of a kind in `ACTIVATIONS`; a size of 0 omits token or context."""
         activation, width = ACTIVATIONS[kind]
         super().__init__(state_size + embedding_size + annotation_size, width * readout_size)
         self.activation = activation

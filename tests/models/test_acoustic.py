@@ -13,7 +13,7 @@ from asr.models.encoders.recurrent import Bidirectional, reversal
 
 def encoder(**changes):
     torch.manual_seed(0)
-    sizes = {"state_size": 4, "layers": 3, "layers_before_reduction": 1}
+    sizes = {"state_size": 4, "layers": 3, "layers_before_reduction": 1, "dropout": 0.0}
     model = AcousticEncoder(ConvolutionFrontEnd(12, 3), **{**sizes, **changes}).eval()
     torch.nn.init.constant_(model.front.first.bias, 0.5)  # so that padding gives more than 0
     return model

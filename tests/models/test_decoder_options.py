@@ -10,13 +10,14 @@ import torch
 from asr.attention import AdditiveAttention, Annotations
 from asr.errors import UserError
 from asr.models import decoder as decoder_module
-from asr.models.decoder import ATTEND, Decoder
+from asr.models.decoder import Decoder
 from asr.models.initial import SUMMARIES
 from asr.models.settings import DecoderSettings
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.search.beam import beam_search
 from asr.search.options import BeamSettings
 
+ATTEND = ("before", "between", "after")
 STATE, EMBEDDING, ANNOTATION = 5, 4, 6
 SIZES = {"embedding_size": EMBEDDING, "state_size": STATE, "readout_size": 4}
 TOKENS = torch.tensor([[1, 3, 4, 8], [1, 5, 5, 2]])

@@ -15,7 +15,9 @@ from asr.models.dropout import Dropout
 from asr.models.encoders.recurrent import reversal
 from asr.models.encoders.self_attention import SelfAttention, add_positions
 from asr.models.encoders.textual import TextualEncoder
+from asr.models.settings import TextualSettings
 from asr.search.limits import most_target_tokens
+from asr.tables import to_table
 
 SENTENCES = [[5, 3, 4, 1], [7, 1], [3, 3, 9, 8, 6, 4, 1], [1]]
 
@@ -31,7 +33,8 @@ STACKS: list[dict[str, Any]] = [
 
 def make(**options: Any) -> TextualEncoder:
     torch.manual_seed(0)
-    return TextualEncoder(10, embedding_size=6, state_size=5, **options).eval()
+    sizes = {**to_table(TextualSettings()), "embedding_size": 6, "state_size": 5}
+    return TextualEncoder(10, **{**sizes, **options}).eval()
 
 
 def annotate(encoder: TextualEncoder, sentences: Sequence[Sequence[int]]) -> Annotations:
@@ -64,8 +67,7 @@ def test_what_the_padding_holds_does_not_matter(encoder: TextualEncoder) -> None
 
 @torch.no_grad()
 def test_each_half_reads_in_its_own_direction() -> None:
-    torch.manual_seed(0)
-    encoder = TextualEncoder(10, embedding_size=6, state_size=5).eval()
+    encoder = make()
     sentence, other_end = annotate(encoder, [[4, 5, 6], [4, 5, 7]]).values
     assert torch.equal(
         sentence[:2, :5], other_end[:2, :5]

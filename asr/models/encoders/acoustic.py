@@ -75,10 +75,10 @@ class AcousticEncoder(nn.Module):
     def __init__(
         self,
         front: FrontEnd,
-        state_size: int = 320,
-        layers: int = 4,
-        layers_before_reduction: int = 1,
-        dropout: float = 0.2,
+        state_size: int,
+        layers: int,
+        layers_before_reduction: int,
+        dropout: float,
     ) -> None:
         """Make the encoder.
 

@@ -25,17 +25,17 @@ class TextualEncoder(nn.Module):
     def __init__(
         self,
         vocabulary_size: int,
-        embedding_size: int = 128,
-        state_size: int = 128,
-        layers: int = 1,
-        dropout: float = 0.2,
         *,
-        cell: str = "lstm",
-        attention_layers: int = 0,
-        heads: int = 4,
-        token_dropout: float = 0.0,
-        embedding_dropout: float | None = None,
-        annotation_dropout: float | None = None,
+        embedding_size: int,
+        state_size: int,
+        layers: int,
+        dropout: float,
+        cell: str,
+        attention_layers: int,
+        heads: int,
+        token_dropout: float,
+        embedding_dropout: float | None,
+        annotation_dropout: float | None,
     ) -> None:
         """Make the encoder.
 

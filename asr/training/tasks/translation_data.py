@@ -250,8 +250,6 @@ def learn_subwords(texts: Sequence[str], settings: PairDataSettings) -> Vocabula
         raise UserError(
             "data.subwords needs sentencepiece; install it: pip install sentencepiece"
         ) from None
-    if settings.subword_kind not in ("unigram", "bpe"):
-        raise UserError(f"data.subword_kind: got {settings.subword_kind!r}, wanted unigram or bpe")
     written = io.BytesIO()
     try:
         SentencePieceTrainer.train(
