@@ -28,6 +28,7 @@ from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defin
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
 from asr.errors import UserError
+from asr.training import stopping
 
 PARENT_CHECK_SECONDS: Final = 1.0
 ANSWER_CHECK_SECONDS: Final = 0.02
@@ -172,11 +173,23 @@ def run_in_processes(count: int, function: Callable[..., Result], *arguments: An
     os.environ["MASTER_PORT"] = str(_free_port())
     results = multiprocessing.get_context("spawn").SimpleQueue()
     try:
-        spawn(_join_child, args=(count, results, function, arguments), nprocs=count)
+        _join_all(
+            spawn(_join_child, (count, results, function, arguments), nprocs=count, join=False)
+        )
     except ProcessExitedException as error:
         raise _reason(error, results) from error
     result: Result = results.get()
     return result
+
+
+def _join_all(children: Any) -> None:
+    """Wait for processes, and pass SIGTERM on to them; children: torch's `ProcessContext`."""
+    passed_on = False
+    while not children.join(PARENT_CHECK_SECONDS):
+        if stopping.requested() and not passed_on:
+            passed_on = True
+            for child in children.processes:
+                child.terminate()
 
 
 def _reason(error: ProcessExitedException, results: Any) -> Exception:

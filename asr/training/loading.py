@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -99,6 +100,8 @@ def _by_processes(
         prefetch_factor=AHEAD,
         pin_memory=is_available(),
         collate_fn=_as_it_is,
+        worker_init_fn=_ignore_sigterm,
+        multiprocessing_context="fork",  # `make` has no name by which another could import it
     )
     for made in loader:
         if isinstance(made, UserError):
@@ -120,6 +123,11 @@ class _Made(Generic[Item, Made]):
             return self._make(self._items[index])
         except UserError as error:
             return error  # torch would raise it with the traceback as its message
+
+
+def _ignore_sigterm(number: int) -> None:
+    """Go on until the training has written its checkpoint: it needs the batches until then."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _as_it_is(made: Made) -> Made:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -59,7 +58,7 @@ def on_interrupt() -> Iterator[None]:
 
 @contextmanager
 def on_sigterm() -> Iterator[None]:
-    """Note SIGTERM instead of ending, and pass it on to child processes that train.
+    """Note SIGTERM instead of ending.
 
     Outside the main thread, where Python delivers no signals, nothing changes.
     """
@@ -70,12 +69,10 @@ def on_sigterm() -> Iterator[None]:
 
     def terminate(number: int, frame: FrameType | None) -> None:
         note(number)
-        for child in multiprocessing.active_children():
-            if child.pid is not None:
-                os.kill(child.pid, signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        _requested.clear()

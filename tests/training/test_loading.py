@@ -1,6 +1,8 @@
 """Audio is cached, and batches are prefetched."""
 
 import multiprocessing
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from asr.errors import UserError
 from asr.training import distributed
 from asr.training.loading import AudioStore, prefetch
+from asr.training.stopping import on_sigterm, requested
 
 
 def test_store_reads_what_fits_once_and_gives_the_same_each_time():
@@ -68,6 +71,21 @@ def test_prefetch_leaves_no_process_behind_when_its_user_stops():
     assert len(set(multiprocessing.active_children()) - before) == 2
     made.close()
     assert set(multiprocessing.active_children()) <= before
+
+
+def test_sigterm_ends_no_process_that_makes_batches():
+    def make(item):
+        time.sleep(0.02)
+        return item
+
+    found = []
+    with on_sigterm():
+        for item in prefetch(range(40), make, processes=2):
+            found.append(item)
+            if item in (1, 20):
+                os.kill(os.getpid(), signal.SIGTERM)
+        assert requested() == signal.SIGTERM
+    assert found == [*range(40)]
 
 
 def test_unreadable_audio_is_named_by_every_process(monkeypatch, capsys):

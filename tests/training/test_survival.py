@@ -270,6 +270,7 @@ def test_a_damaged_best_model_is_left_out_of_the_average(begun, tones, capsys):
 
 def test_sigterm_stops_several_processes_at_the_same_step(tones, tmp_path):
     plan = [*TINY, "batches.size=12", "training.steps=100000", "training.processes=2"]
+    plan += ["training.loaders=1"]
     command = [sys.executable, "-m", "asr", "train", str(CONFIG), str(tmp_path), "--data"]
     command += [str(tones), *(part for each in plan for part in ("--set", each))]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as training:
