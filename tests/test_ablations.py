@@ -28,9 +28,11 @@ from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
+from asr.inference.recognizer import Recognizer
 from asr.inference.translator import SHIPPED, Translator
 from asr.models.translation import build_translation_model
 from asr.results import Segment, Span
+from asr.scoring.words import count_words
 from asr.tables import to_table
 from asr.text.vocabulary import EOS
 from asr.training.config import load_config
@@ -48,7 +50,7 @@ def load(name: str, recipe: str = "ablations") -> ModuleType:
 
 runs, toys, summary, paths = map(load, ("runs", "toys", "summary", "paths"))
 kinds, speech, hours, pauses = map(load, ("kinds", "speech", "hours", "pauses"))
-lengths, decoding = map(load, ("lengths", "decoding"))
+lengths, decoding, dev_scores = map(load, ("lengths", "decoding", "dev_scores"))
 
 
 def start(
@@ -237,16 +239,38 @@ def test_bleu_by_length_is_that_of_the_sentences_of_each_bucket():
     said = ["one two three four .", "nothing that is right", "Six seven eight nine .", "."]
     wanted = ["one two three four .", "some other words", "six seven eight nine .", "."]
     for tokens in (True, False):  # tokens are scored in lower case, texts unchanged
-        dev = kinds.Dev(sources, [(text,) for text in wanted], tokens)
-        found = dict(kinds.by_length(dev, said))
+        dev = dev_scores.Sentences(sources, [(text,) for text in wanted], tokens)
+        found = dict(dev.bleu(said)[1])
         assert list(found) == ["1 to 10", "11 to 20", "over 50"]
         assert found["1 to 10"] > 99 and found["11 to 20"] < 30
         assert (found["over 50"] > 99) == tokens
 
 
-def test_a_config_of_speech_is_refused():
-    with pytest.raises(UserError, match='got task = "speech", wanted "translation"'):
-        kinds.read_dev(RECIPES / "tones" / "tones.toml", None, [])
+def test_kinds_on_speech(tones, tmp_path, monkeypatch, capsys):
+    config = RECIPES / "tones" / "tones.toml"
+    asked = [config, tmp_path, "--data", tones, "--kinds", "additive", "dot", "--cells", "gru"]
+    small = ["training.steps=2", "training.validate_every=2", "model.decoder.state_size=96"]
+    asked += [part for each in small for part in ("--set", each)]
+    start(monkeypatch, kinds, *asked, "--seeds", 1, 2, "--beam", 2)
+    table = rows(tmp_path / "kinds.md")
+    assert table[0][3:5] == ["WER %", "CER %"]
+    assert [row[0] for row in table[2:]] == ["additive", "dot"]
+    model = tmp_path / "dot-gru-full-2" / "model"
+    dev = dev_scores.read_dev_set(config, tones, [])
+    texts = [each.text for each in read_manifest(tones / "dev.jsonl")]
+    found = Recognizer.load(model).configured(beam=2, lm_weight=0.0)
+    said = found.transcribe([each.audio for each in read_manifest(tones / "dev.jsonl")])
+    pairs = zip(texts, said, strict=True)
+    errors = sum(count_words(text, each.text).errors for text, each in pairs)
+    wanted = 100 * errors / sum(len(text.split()) for text in texts)
+    assert dev.score(model, 2).scores["WER %"] == pytest.approx(wanted)
+    check_what_is_written(tmp_path, "kinds", capsys.readouterr().out)
+
+
+def test_a_config_of_a_language_model_is_refused():
+    config = RECIPES / "librispeech" / "language.toml"
+    with pytest.raises(UserError, match='got task = "language", wanted "speech" or "translation"'):
+        dev_scores.read_dev_set(config, None, [])
 
 
 # lengths

@@ -1,41 +1,36 @@
-"""Attention kinds and decoder cells on translation: BLEU, also by length, CPU time, parameters.
+"""Attention kinds and decoder cells, on speech or translation: scores, CPU time, parameters.
 
     python recipes/ablations/kinds.py recipes/fra_eng/words.toml RUNS \\
         --kinds additive general fixed --cells gru lstm
 
-trains the config once for each kind, cell and seed, each in a separate folder in RUNS, translates
-the dev sentences of the config, and writes RUNS/kinds.md and RUNS/kinds.png. --changes also trains
-variants of each model: without some paths of the decoder (see paths.py), with another normaliser,
-or with another query. Finished runs are not trained again.
+trains the config once for each kind, cell and seed, each in a separate folder in RUNS, decodes the
+dev set of the config, and writes RUNS/kinds.md and RUNS/kinds.png: WER and CER of a recogniser,
+BLEU of a translator, also by length. --changes also trains variants of each model: without some
+paths of the decoder (see paths.py), with another normaliser, or with another query. Finished runs
+are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dev_scores import DevSet, read_dev_set
 from paths import CUTS
 from runs import cpu_seconds, once, publish
 from summary import cell, draw, panels
 
 from asr.attention import KINDS
 from asr.commands.options import count
-from asr.errors import UserError, exit_status
-from asr.inference.translator import Translator
+from asr.errors import exit_status
 from asr.models.cells import CELLS
 from asr.render.tables import markdown_table
-from asr.runtime.torch_engine import TorchTextEngine
-from asr.scoring.bleu import score
-from asr.training.config import TranslationConfig, load_config
 from asr.training.run import run_to_end
-from asr.training.tasks.translation_data import TranslationData
 
-RESULT = "result.json"  # in the folder of a run
+RESULT = "scores.json"  # in the folder of a run
 
 # name → overrides of the config
 CHANGES: dict[str, dict[str, Any]] = {
@@ -76,39 +71,21 @@ class Variant(NamedTuple):
         return ", ".join(self if self.change != "full" else self[:2])
 
 
-class Dev(NamedTuple):
-    """The dev sentences, all references of each, and whether they are tokenised."""
-
-    sources: list[str]
-    references: list[tuple[str, ...]]
-    tokens: bool
-
-
 class Figures(NamedTuple):
-    """Results of one run. by_length: [source words, BLEU] of each bucket."""
+    """Results of one run; see `dev_scores.Scores`.
 
-    bleu: float
+    training: CPU-seconds, from reading the data to the model folder.
+    """
+
+    scores: dict[str, float]
     by_length: list[tuple[str, float]]
-    training: float  # CPU-seconds, from reading the data to the model folder
-    decoding: float  # CPU-seconds, for all dev sentences
+    training: float
+    decoding: float
     parameters: int
 
 
-def read_dev(config_file: Path, data: Path | None, overrides: Sequence[str]) -> Dev:
-    """Read the dev sentences of a config.
-
-    Raises UserError if it is not a translation config or its data cannot be used.
-    """
-    config = load_config(config_file, overrides)
-    if not isinstance(config, TranslationConfig):
-        raise UserError(f'{config_file}: got task = "{config.task}", wanted "translation"')
-    read = TranslationData(config, data or config_file.parent, config_file.parent)
-    tokens = read.by_words or config.data.tokenised
-    return Dev([each.source for each in read.dev], [each.references for each in read.dev], tokens)
-
-
 def measure(
-    config: Path, folder: Path, data: Path | None, overrides: list[str], dev: Dev, beam: int
+    config: Path, folder: Path, data: Path | None, overrides: list[str], dev: DevSet, beam: int
 ) -> Figures:
     """Train and score one model, unless its folder holds the results.
 
@@ -118,73 +95,60 @@ def measure(
 
     def make() -> dict[str, Any]:
         before = cpu_seconds()
-        translator = Translator.load(run_to_end(config, folder, data, overrides), runtime="torch")
-        (engine,) = translator.engines
-        assert isinstance(engine, TorchTextEngine)
+        model = run_to_end(config, folder, data, overrides)
         training = cpu_seconds() - before
-        before_decoding = time.process_time()
-        texts = [each.text for each in translator.translate(dev.sources, beam=beam, whole=True)]
-        decoding = time.process_time() - before_decoding
-        return Figures(
-            bleu=bleu(dev, texts),
-            by_length=by_length(dev, texts),
-            training=training,
-            decoding=decoding,
-            parameters=sum(each.numel() for each in engine.model.parameters()),
-        )._asdict()
+        return {**dev.score(model, beam)._asdict(), "training": training}
 
     return Figures(**once(folder / RESULT, settings, make))
 
 
-def bleu(dev: Dev, texts: Sequence[str]) -> float:
-    """Return BLEU of all sentences, in the convention for their form."""
-    found = score(dev.references, texts)
-    return found.lowercase if dev.tokens else found.bleu
-
-
-def by_length(dev: Dev, texts: Sequence[str]) -> list[tuple[str, float]]:
-    """Return the name and BLEU of each bucket of source length that is not empty."""
-    buckets = score(dev.references, texts, dev.sources).by_length
-    return [(each.name, each.lowercase if dev.tokens else each.bleu) for each in buckets]
-
-
 def tables(results: dict[Variant, list[Figures]]) -> str:
-    """Return a table of all results and one of BLEU by length, in Markdown."""
+    """Return a table of all results and, if known, one of the main score by length, in Markdown."""
     whole, lengths = [], []
     for variant, seeds in results.items():
-        figures = [
-            cell([getattr(each, name) for each in seeds], digits)
-            for name, digits in (("bleu", 1), ("training", 1), ("decoding", 2))
-        ]
-        whole.append((*variant, *figures, seeds[0].parameters))
+        scores = [cell([each.scores[name] for each in seeds], 1) for name in seeds[0].scores]
+        training = cell([each.training for each in seeds], 1)
+        decoding = cell([each.decoding for each in seeds], 2)
+        whole.append((*variant, *scores, training, decoding, seeds[0].parameters))
         buckets = zip(*(each.by_length for each in seeds), strict=True)
         lengths.append((*variant, *(cell([value for _, value in each], 1) for each in buckets)))
-    names = [name for name, _ in next(iter(results.values()))[0].by_length]
+    first = next(iter(results.values()))[0]
     shared = ("attention", "cell", "change")
     timed = ("training, CPU-s", "decoding, CPU-s")
-    return "\n\n".join(
-        (
-            markdown_table((*shared, "BLEU", *timed, "parameters"), whole),
-            "BLEU by source length in words:",
-            markdown_table((*shared, *names), lengths),
-        )
-    )
+    table = markdown_table((*shared, *first.scores, *timed, "parameters"), whole)
+    if not first.by_length:
+        return table
+    by_length = markdown_table((*shared, *(name for name, _ in first.by_length)), lengths)
+    return f"{table}\n\n{next(iter(first.scores))} by source length in words:\n\n{by_length}"
 
 
 def picture(path: Path, results: dict[Variant, list[Figures]]) -> None:
-    """Draw the BLEU and both times of every seed."""
+    """Draw the main score and both times of every seed."""
+    main_score = next(iter(next(iter(results.values()))[0].scores))
+    drawn = {
+        str(variant): [_Drawn(run.scores[main_score], run.training, run.decoding) for run in seeds]
+        for variant, seeds in results.items()
+    }
     titles = {
-        "BLEU": "bleu",
+        main_score: "score",
         "training, CPU-seconds": "training",
         "decoding, CPU-seconds": "decoding",
     }
-    draw(path, panels(titles, {str(variant): seeds for variant, seeds in results.items()}))
+    draw(path, panels(titles, drawn))
+
+
+class _Drawn(NamedTuple):
+    """The values of one run that the picture shows."""
+
+    score: float
+    training: float
+    decoding: float
 
 
 def main() -> None:
     """Read the arguments, train missing models, and write the tables and the picture."""
     parser = argparse.ArgumentParser(
-        description="Compare attention kinds and cells on translation."
+        description="Compare attention kinds and cells on speech or translation."
     )
     parser.add_argument("config", type=Path, help="config that all runs share")
     parser.add_argument("runs", type=Path, help="folder for the runs, the table and the picture")
@@ -196,7 +160,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--beam", type=count, default=4)
     given = parser.parse_args()
-    dev = read_dev(given.config, given.data, given.overrides)
+    dev = read_dev_set(given.config, given.data, given.overrides)
     results: dict[Variant, list[Figures]] = {}
     for variant, seed in product(
         map(Variant._make, product(given.kinds, given.cells, given.changes)), given.seeds
