@@ -250,9 +250,42 @@ def test_encodings_are_found_or_named(run, said, tmp_path: Path) -> None:
     assert run(file, "--encoding", "latin-1").out == expected
 
 
+def test_files_and_folders_of_subtitles_keep_their_names(run, said, tmp_path: Path) -> None:
+    source, out = tmp_path / "subs", tmp_path / "fr"
+    (source / "day").mkdir(parents=True)
+    (source / "a.srt").write_text(SRT, "utf-8")
+    (source / "day" / "b.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nGo!\n", "utf-8")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("Go!\n", "utf-8")
+    assert run(source, notes, "-o", f"{out}/").status == 0
+    assert (out / "a.srt").read_text("utf-8") == run(source / "a.srt").out
+    assert (out / "day/b.vtt").read_text("utf-8") == run(source / "day/b.vtt").out
+    assert (out / "notes.txt").read_text("utf-8") == run(notes).out == f"{said['Go!']}\n"
+    assert run(source, "-f", "text", "-o", out).status == 0
+    assert (out / "day/b.txt").read_text("utf-8") == f"{said['Go!']}\n"
+    (source / "bad.srt").write_text("no cue\n", "utf-8")
+    done = run(source, "-o", f"{tmp_path}/again/")
+    assert done.status == 2 and len(done.err.splitlines()) == 1
+    assert (tmp_path / "again/a.srt").is_file() and not (tmp_path / "again/bad.srt").exists()
+
+
+def test_a_path_is_not_translated_as_a_text(run, said, tmp_path: Path) -> None:
+    song, folder = tmp_path / "song.mp3", tmp_path / "empty"
+    song.write_bytes(b"x")
+    folder.mkdir()
+    for name in ("no.srt", "My film.srt", "q.json", "x.mp3", "none/", song, folder):
+        done = run(name)
+        assert (done.status, done.out) == (2, "") and len(done.err.splitlines()) == 1
+        assert f"{name}: " in done.err and "wanted texts, or files in .srt" in done.err
+    for text in ("I play song.mp3", "Go!", "", "Is it either/or?"):
+        assert run(text).status == 0
+
+
 def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
     file = tmp_path / "talk.srt"
     file.write_text(SRT, "utf-8")
+    other = tmp_path / "other.srt"
+    other.write_text(SRT, "utf-8")
     for arguments, message in [
         (["--to", "de", "Go!"], "got --model and --to"),
         (["Go!", "--file", file], "texts and --file"),
@@ -263,6 +296,11 @@ def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
         ([file, "--encoding", "klingon"], "got encoding 'klingon'"),
         (["Go!", "-o", tmp_path / "a.srt"], "texts and an output in srt"),
         (["Go!", "-f", "text", "-o", tmp_path / "a.txt"], "--format and --output"),
+        (["Go!", "-o", f"{tmp_path}/"], "a folder takes translations of files"),
+        (["Go!", file], "got paths and the text 'Go!'"),
+        ([file, other], "2 files to translate; name one folder for them: -o FOLDER/"),
+        ([file, "-o", tmp_path], "would be replaced by its translation"),
+        ([file, "-f", "why", "-o", f"{tmp_path}/x/"], "--format why is no format of files"),
         (["Go!", "--encoding", "cp1252"], "--encoding is for subtitles"),
     ]:
         done = run(*arguments)

@@ -283,13 +283,15 @@ package's models translate English to French, German and Chinese, and Chinese to
   asr translate --to de -f jsonl < english.txt
   asr translate -m chinese-english "我爱你。"
   asr translate talk.srt -o talk.fr.srt -o talk.fr.ass
+  asr translate subtitles/ -o fr/
   asr translate -m runs/one/model -m runs/two/model --file talk.srt > talk.fr.srt""",
     )
     parser.add_argument(
         "texts",
         nargs="*",
         metavar="TEXT",
-        help="Texts, or the path of a file of subtitles; without any, lines of stdin.",
+        help="Texts; or paths: subtitles, .txt files, folders of subtitles, several of them with "
+        "-o FOLDER/. Without any, lines of stdin.",
     )
     parser.add_argument("--file", type=Path, help="File whose lines (or cues) are translated.")
     parser.add_argument(
@@ -303,9 +305,10 @@ package's models translate English to French, German and Chinese, and Chinese to
         dest="outputs",
         action="append",
         default=[],
-        type=Path,
         metavar="OUT",
-        help="File to write, may be repeated: " + " ".join(TRANSLATION_FILES.values()),
+        help="File to write, may be repeated: "
+        + " ".join(TRANSLATION_FILES.values())
+        + ". A folder (FOLDER/) gets a file for each one that is translated.",
     )
     parser.add_argument(
         "-m",

@@ -39,6 +39,11 @@ def format_of(path: Path, known: dict[str, str]) -> str:
     raise UserError(f"{path}: unknown format {path.suffix!r}; wanted {' '.join(known.values())}")
 
 
+def is_folder(output: str) -> bool:
+    """Return whether an output is an existing folder, or a path that ends in a slash."""
+    return output.endswith(("/", os.sep)) or Path(output).is_dir()
+
+
 def require_different(paths: Iterable[str | Path]) -> None:
     """Check that no two outputs are the same file.
 

@@ -32,11 +32,6 @@ def ending(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
-def is_subtitles(path: Path) -> bool:
-    """Return whether a path is that of an existing file of subtitles, by its ending."""
-    return ending(path) in SUBTITLES and path.is_file()
-
-
 def read_subtitles(file: Path | None, encoding: str | None = None) -> Subtitles:
     """Read the cues of a file, or of stdin; the content shows the format.
 

@@ -1,4 +1,4 @@
-"""`asr translate`: translate texts or subtitles."""
+"""`asr translate`: translate texts, or files of subtitles."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from asr.commands.align import PICTURES
-from asr.commands.output import format_of, replacing
-from asr.commands.subtitles import (
-    SUBTITLES,
-    ending,
-    is_subtitles,
-    read_subtitles,
-    translated_subtitles,
-)
-from asr.errors import UserError
+from asr.commands.output import format_of, is_folder, replacing
+from asr.commands.subtitles import SUBTITLES, ending, read_subtitles, translated_subtitles
+from asr.commands.translate_inputs import Document, documents
+from asr.errors import FAILED, UserError, complain
 from asr.text.lines import read_lines
 
 if TYPE_CHECKING:
     from asr.translation import Translation
+
+    Translate: TypeAlias = Callable[[list[str]], list[Translation]]
 
 FORMATS: Final = ("text", "jsonl", "pharaoh", "why", *SUBTITLES)
 FILES: Final = {"text": ".txt", "jsonl": ".jsonl", **{each: f".{each}" for each in SUBTITLES}}
@@ -40,31 +37,41 @@ def run(
     heat_map: Path | None,
     device: str = "cpu",
     runtime: str = "auto",
-    outputs: Sequence[Path] = (),
+    outputs: Sequence[str] = (),
     encoding: str | None = None,
 ) -> int:
     """Translate texts, the lines of a file or of stdin, or the cues of subtitles; return 0.
 
-    texts: a single one may be the path of a file of subtitles.
+    texts: or paths of files and folders (see `documents`), several with a folder to write to; then
+        a file that fails is reported on stderr, the others continue, and 2 is returned.
     models: folders, several for an ensemble; if empty, the package's model for the target language
         `to`, by default the first of `asr.inference.translator.SHIPPED`.
     whole: translate each text as one sentence.
     kind: one of `FORMATS`; None means text, or for a file of subtitles its own format.
     heat_map: file for a picture of the attention weights; only for a single text.
-    outputs: files in `FILES`; if empty, the translations are written to stdout.
+    outputs: files in `FILES`, or a folder; if empty, the translations are written to stdout.
     encoding: of subtitles; None finds it.
 
     Raises:
         UserError: there is no model or no text, or an output cannot be written.
     """
-    if file is None and len(texts) == 1 and is_subtitles(path := Path(*texts)):
-        texts, file = [], path
     if texts and file is not None:
         raise UserError("got texts and --file; wanted one of them")
     if models and to is not None:
         raise UserError("got --model and --to, which chooses a model of the package; wanted one")
+    found = [Document(file, Path(file.stem))] if file is not None else documents(texts)
+
+    def load() -> Translate:
+        return _loaded(models, to, beam, length_penalty, whole, device, runtime)
+
+    if len(found) > 1 or any(map(is_folder, outputs)):
+        targets = _targets(found, outputs, kind, heat_map)
+        return _translate_files(found, targets, encoding, load())
+    if found:
+        texts, file = [], found[0].path
+    paths = [*map(Path, outputs)]
     has_cues = kind in SUBTITLES or (file is not None and ending(file) in SUBTITLES)
-    kinds = _kinds(kind, outputs, has_cues)
+    kinds = _kinds(kind, paths, has_cues)
     if has_cues and (texts or heat_map is not None):
         raise UserError("subtitles come from --file or stdin, and have no heat map")
     if encoding is not None and not has_cues:
@@ -76,9 +83,9 @@ def run(
             raise UserError(f"a heat map shows one text, got {len(given)}")
     subtitles = read_subtitles(file, encoding) if has_cues else None
     with ExitStack() as stack:
-        parts = [stack.enter_context(replacing(path)) for path in outputs]
+        parts = [stack.enter_context(replacing(path)) for path in paths]
         picture = None if heat_map is None else stack.enter_context(replacing(heat_map))
-        translate = _loaded(models, to, beam, length_penalty, whole, device, runtime)
+        translate = load()
         if subtitles is not None:
             rendered = translated_subtitles(subtitles, kinds, translate)
         else:
@@ -105,6 +112,64 @@ def _kinds(kind: str | None, outputs: Sequence[Path], has_cues: bool) -> list[st
     return list(found)
 
 
+def _targets(
+    found: Sequence[Document], outputs: Sequence[str], kind: str | None, heat_map: Path | None
+) -> list[Path]:
+    """Return the file below the output folder for each file that is translated.
+
+    Raises:
+        UserError: no single folder to write to, a format that is no file, or two files of one name.
+    """
+    if not found:
+        raise UserError(f"{outputs[0]}: a folder takes translations of files; texts go to a file")
+    if len(outputs) != 1 or not is_folder(outputs[0]):
+        raise UserError(f"{len(found)} files to translate; name one folder for them: -o FOLDER/")
+    if heat_map is not None:
+        raise UserError("a heat map shows one text, got files")
+    if kind not in (None, *FILES):
+        raise UserError(f"--format {kind} is no format of files; wanted {', '.join(FILES)}")
+    targets: dict[Path, Path] = {}
+    for each in found:
+        suffix = FILES[kind] if kind else each.path.suffix
+        target = Path(outputs[0]) / each.name.with_name(each.name.name + suffix)
+        other = targets.setdefault(target, each.path)
+        if other != each.path:
+            raise UserError(f"{other} and {each.path} would both be written to {target}")
+        if target.exists() and target.samefile(each.path):
+            raise UserError(f"{target}: would be replaced by its translation; name another folder")
+    return list(targets)
+
+
+def _translate_files(
+    found: Sequence[Document], targets: Sequence[Path], encoding: str | None, translate: Translate
+) -> int:
+    """Translate each file; report those that fail, and return 2 if any did."""
+    failed = 0
+    for document, target in zip(found, targets, strict=True):
+        try:
+            content = _translated_file(document, ending(target), encoding, translate)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target) as part:
+                part.write_text(content, "utf-8", newline="\n")
+        except (UserError, OSError) as error:
+            complain(error)
+            failed += 1
+    return FAILED if failed else 0
+
+
+def _translated_file(
+    document: Document, suffix: str, encoding: str | None, translate: Translate
+) -> str:
+    kind = next(name for name, each in FILES.items() if each == f".{suffix}")
+    if document.has_cues:
+        subtitles = read_subtitles(document.path, encoding)
+        (content,) = translated_subtitles(subtitles, [kind], translate)
+        return content
+    if kind in SUBTITLES:
+        raise UserError(f"{document.path}: a text, which cannot be written as {kind}")
+    return _joined(translate(_lines(document.path)), kind)
+
+
 def _draw(translation: Translation, path: Path) -> None:
     from asr.render.picture import draw_heat_map
 
@@ -124,7 +189,7 @@ def _loaded(
     whole: bool,
     device: str,
     runtime: str,
-) -> Callable[[list[str]], list[Translation]]:
+) -> Translate:
     from asr.inference.translator import Translator
 
     translator = Translator.load(models or None, to=to, device=device, runtime=runtime)

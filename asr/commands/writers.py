@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from asr.commands.output import (
     OF_ONE_RECORDING,
     WITH_ALTERNATIVES,
     format_of,
+    is_folder,
     replacing,
 )
 from asr.errors import UserError
@@ -65,10 +65,10 @@ def targets(outputs: Sequence[str], kind: str | None) -> list[Target]:
     found = []
     for each in outputs:
         path = Path(each)
-        if is_folder := each.endswith(("/", os.sep)) or path.is_dir():
+        if is_folder(each):
             if kind is None:
                 raise UserError(f"{path}: a folder; name the format of its files with -f")
-            found.append(Target(path, kind, is_folder))
+            found.append(Target(path, kind, is_folder=True))
         else:
             overrides = kind is not None and len(outputs) == 1
             found.append(Target(path, kind if overrides and kind else format_of(path, FORMATS)))
