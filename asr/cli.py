@@ -54,7 +54,7 @@ def _transcribe(given: argparse.Namespace) -> int:
         paths=given.paths,
         model=given.model,
         outputs=given.outputs,
-        kind=given.format,
+        kinds=given.formats,
         decoding=Decoding.given(given),
         batch_seconds=given.batch_seconds,
         longest=given.longest,
@@ -69,6 +69,8 @@ def _transcribe(given: argparse.Namespace) -> int:
 def _live(given: argparse.Namespace) -> int:
     if given.outputs:
         raise UserError("live text goes to stdout; redirect it in place of --output")
+    if len(given.formats) > 1:
+        raise UserError(f"live text has one format; got --format {' and '.join(given.formats)}")
     _use_one_thread()
     from asr.commands.live import run
 
@@ -77,7 +79,7 @@ def _live(given: argparse.Namespace) -> int:
         microphone=given.microphone,
         rate=given.rate,
         model=given.model,
-        kind=given.format,
+        kind=next(iter(given.formats), None),
         decoding=Decoding.given(given),
         plain=given.plain,
         digits=given.digits,

@@ -10,6 +10,7 @@ from tiny_model import write_tiny_model
 
 from asr import cli
 from asr.audio.read import read
+from asr.commands.arguments import command_line
 from asr.inference.recognizer import Recognizer
 
 FLAC = Path(__file__).parents[1] / "data" / "speech" / "5683-32866-0027.flac"
@@ -50,6 +51,27 @@ def test_a_folder_gets_a_file_for_each_recording(run, recordings: Path, tmp_path
     files = sorted(each.relative_to(out).as_posix() for each in out.rglob("*") if each.is_file())
     assert files == ["day/one.txt", "two.txt"]
     assert "".join((out / each).read_text("utf-8") for each in files) == lines.read_text("utf-8")
+
+
+def test_formats_may_be_repeated_and_named_as_endings(
+    run, recordings: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "subtitles"
+    assert run(recordings, *FAST, "-f", "SRT", "-f", "txt", "-o", f"{out}/").status == 0
+    files = sorted(each.relative_to(out).as_posix() for each in out.rglob("*") if each.is_file())
+    assert files == ["day/one.srt", "day/one.txt", "two.srt", "two.txt"]
+    done = run(recordings / "two.wav", *FAST, "-f", "srt", "-f", "vtt")
+    assert (done.status, done.out) == (2, "")
+    assert "got --format srt and vtt; several need a folder: -o FOLDER/" in done.err
+
+
+def test_hot_words_of_all_lists_are_favoured(tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("# names\nFuchs, Ithaca\nLeigh Hunt\n", "utf-8")
+    given = command_line().parse_args(
+        ["transcribe", "a", "--hotwords", str(names), "--hotwords", "Quilter"]
+    )
+    assert given.hotwords == ["Fuchs", "Ithaca", "Leigh Hunt", "Quilter"]
 
 
 def test_a_recording_that_fails_has_no_file(run, recordings: Path, tmp_path: Path) -> None:

@@ -281,6 +281,13 @@ def test_a_path_is_not_translated_as_a_text(run, said, tmp_path: Path) -> None:
         assert run(text).status == 0
 
 
+@pytest.mark.parametrize("options", [["-f", "text", "-f", "jsonl"], ["-f", "jsonl", "--why"]])
+def test_two_formats_are_refused(run, options, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        run(*options, "Go!")
+    assert left.value.code == 2 and "argument" in capsys.readouterr().err
+
+
 def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
     file = tmp_path / "talk.srt"
     file.write_text(SRT, "utf-8")

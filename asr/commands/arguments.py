@@ -15,6 +15,7 @@ from asr.commands.folder_arguments import add_check, add_export, add_shrink
 from asr.commands.measure_arguments import add_evaluate, add_score, add_score_alignment
 from asr.commands.options import (
     Help,
+    Once,
     Parser,
     add_command,
     add_decoding,
@@ -24,7 +25,7 @@ from asr.commands.options import (
     add_option,
     add_runtime,
 )
-from asr.commands.output import FORMATS
+from asr.commands.output import FORMATS, format_name
 from asr.commands.prepare_arguments import add_prepare
 from asr.commands.read import FILES as READING_FILES
 from asr.commands.read import FORMATS as READINGS
@@ -80,7 +81,7 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
   asr transcribe recordings/ -o all.jsonl
   asr transcribe lecture.mp3 -f srt > lecture.srt
   asr transcribe lecture.mp3 -o lecture.srt -o lecture.json
-  asr transcribe recordings/ -f srt -o subtitles/
+  asr transcribe recordings/ -f srt -f vtt -o subtitles/
   asr transcribe talk.flac --hotwords "Bahdanau, Dzmitry"
   arecord -d 5 -f S16_LE -r 16000 | asr transcribe -
   arecord -t raw -f S16_LE -r 16000 | asr transcribe --live -""",
@@ -103,10 +104,14 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
     parser.add_argument(
         "-f",
         "--format",
+        dest="formats",
+        action="append",
+        type=format_name,
+        default=[],
         choices=list(FORMATS),
         metavar="FORMAT",
         help=f"Output format, overrides the ending: {', '.join(FORMATS)} (default: by the ending, "
-        f"else {next(iter(FORMATS))}).",
+        f"else {next(iter(FORMATS))}). Repeated, a folder gets a file in each.",
     )
     written = parser.add_mutually_exclusive_group()
     written.add_argument(
@@ -200,6 +205,8 @@ comparison at the end.""",
     parser.add_argument(
         "-f",
         "--format",
+        action=Once,
+        type=format_name,
         choices=READINGS,
         metavar="FORMAT",
         help=f"Format of stdout: {', '.join(READINGS)} (default: text, or nothing with -o).",
@@ -326,15 +333,18 @@ package's models translate English to French, German and Chinese, and Chinese to
         metavar="LANGUAGE",
         help="Target language of the package's models: fr (default), de or zh.",
     )
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
         "-f",
         "--format",
+        action=Once,
+        type=format_name,
         choices=TRANSLATIONS,
         metavar="FORMAT",
         help=f"Output format: {', '.join(TRANSLATIONS)} (default: text; for subtitles, the format "
         "of the file). pharaoh: source-target indices of aligned words.",
     )
-    parser.add_argument(
+    form.add_argument(
         "--why",
         dest="format",
         action="store_const",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -51,6 +51,26 @@ def add_command(
         allow_abbrev=False,
     )
     return parser
+
+
+class Once(argparse.Action):
+    """Stores the value of an option that may be given once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Store the value.
+
+        Raises:
+            argparse.ArgumentError: the option was given before.
+        """
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "given twice; wanted once")
+        setattr(namespace, self.dest, values)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -111,10 +131,11 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--hotwords",
+        action="extend",
         type=hotwords,
         metavar="FILE|WORDS",
-        help="Words or phrases that the search favours, such as names: a text file with one in "
-        "each line, or a list separated by commas.",
+        help="Words or phrases that the search favours, such as names: a list separated by commas, "
+        "or a text file of lines or such lists. May be repeated.",
     )
     add_option(parser, DecodingOptions, "hotword_weight", "W")
 
@@ -181,7 +202,7 @@ class Decoding(NamedTuple):
     ilm_weight: float | None
     fastest: float | None
     window: tuple[float, float] | None
-    hotwords: tuple[str, ...] | None
+    hotwords: Sequence[str] | None
     hotword_weight: float | None
 
     @classmethod
@@ -238,13 +259,17 @@ def window(text: str) -> tuple[float, float]:
 
 
 def hotwords(text: str) -> tuple[str, ...]:
-    """Read words from a file, one a line, or from a list separated by commas."""
+    """Read words separated by commas or lines, from a file or from the text itself."""
     path = Path(text)
     if path.suffix and not path.is_file():
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted a file that exists, or words")
     if not path.is_file():
-        return tuple(word for each in text.split(",") if (word := each.strip()))
+        return _separated([text])
     try:
-        return tuple(entry.text for entry in read_entries(path, comment="#"))
+        return _separated(entry.text for entry in read_entries(path, comment="#"))
     except UserError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _separated(lists: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word for each in lists for part in each.split(",") if (word := part.strip()))

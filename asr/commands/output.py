@@ -39,6 +39,12 @@ def format_of(path: Path, known: dict[str, str]) -> str:
     raise UserError(f"{path}: unknown format {path.suffix!r}; wanted {' '.join(known.values())}")
 
 
+def format_name(text: str) -> str:
+    """Return the name of a format, which may be given as an ending: "txt", "SRT", ".TextGrid"."""
+    name = text.lower().removeprefix(".")
+    return "text" if name == "txt" else name
+
+
 def is_folder(output: str) -> bool:
     """Return whether an output is an existing folder, or a path that ends in a slash."""
     return output.endswith(("/", os.sep)) or Path(output).is_dir()

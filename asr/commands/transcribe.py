@@ -42,7 +42,7 @@ def run(
     paths: Sequence[str],
     model: str | None,
     outputs: Sequence[str],
-    kind: str | None,
+    kinds: Sequence[str],
     decoding: Decoding,
     batch_seconds: float | None,
     longest: float | None = None,
@@ -54,8 +54,8 @@ def run(
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
-    outputs: files and folders (see `asr.commands.writers.targets`); none means stdout. kind: one of
-    `FORMATS`; None: by the ending of each output.
+    outputs: files and folders (see `asr.commands.writers.targets`); none means stdout. kinds: of
+    `FORMATS`; none: by the ending of each output.
     plain: write the bare words, without punctuation and capitals. digits: write numbers in digits.
     n_best: hypotheses of each segment. batch_seconds, longest: see `DecodingOptions`.
     Files are written at the end; until then a journal beside the first one allows to resume.
@@ -64,10 +64,10 @@ def run(
     Raises:
         UserError: no recording can be transcribed, or an output cannot be written.
     """
-    wanted = targets(outputs, kind)
+    wanted = targets(outputs, kinds)
     found, missing = _expand(paths)
     check(wanted, found, n_best or 1)
-    given = [kind, device, runtime, plain, batch_seconds, longest, n_best, *decoding]
+    given = [kinds, device, runtime, plain, batch_seconds, longest, n_best, *decoding]
     with ExitStack() as stack:
         journal = stack.enter_context(opened_journal(wanted, found, model, given))
         streamed = is_streamed(wanted, found)

@@ -51,28 +51,32 @@ class Writer(Protocol):
         """Write what the format needs at its end."""
 
 
-def targets(outputs: Sequence[str], kind: str | None) -> list[Target]:
+def targets(outputs: Sequence[str], kinds: Sequence[str]) -> list[Target]:
     """Return the outputs with their formats.
 
     outputs: paths; an existing folder, or a path that ends in a slash, holds a file for each
-    recording. kind: of stdout, of a single output, and of folders; None: by the ending.
+    recording in each format. kinds: of stdout or a single file, one at most, or of folders; none:
+    by the ending.
 
     Raises:
-        UserError: the format of an output is not known.
+        UserError: the format of an output is not known, or several for one file or stdout.
     """
+    kinds = [*dict.fromkeys(kinds)]
+    if len(kinds) > 1 and not any(map(is_folder, outputs)):
+        raise UserError(f"got --format {' and '.join(kinds)}; several need a folder: -o FOLDER/")
     if not outputs:
-        return [Target(None, kind or next(iter(FORMATS)))]
+        return [Target(None, kinds[0] if kinds else next(iter(FORMATS)))]
     found = []
     for each in outputs:
         path = Path(each)
         if is_folder(each):
-            if kind is None:
+            if not kinds:
                 raise UserError(f"{path}: a folder; name the format of its files with -f")
-            found.append(Target(path, kind, is_folder=True))
+            found += [Target(path, kind, is_folder=True) for kind in kinds]
         else:
-            overrides = kind is not None and len(outputs) == 1
-            found.append(Target(path, kind if overrides and kind else format_of(path, FORMATS)))
-    if kind is not None and len(found) > 1 and not any(each.is_folder for each in found):
+            overrides = bool(kinds) and len(outputs) == 1
+            found.append(Target(path, kinds[0] if overrides else format_of(path, FORMATS)))
+    if kinds and len(found) > 1 and not any(each.is_folder for each in found):
         raise UserError("got --format and several outputs; the ending of each sets its format")
     return found
 
