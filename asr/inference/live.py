@@ -140,5 +140,6 @@ class LiveText:
         punctuator = self._recognizer.loaded.punctuator
         if punctuator is not None:
             words = [word.text for word in segment.words]
-            segment = replace(segment, spellings=tuple(punctuator(words)))
+            spellings = self._recognizer.loaded.names.written(words, punctuator(words))
+            segment = replace(segment, spellings=spellings)
         return next(with_digits([segment])) if self._recognizer.digits else segment

@@ -24,6 +24,7 @@ from asr.runtime.punctuator import Punctuator
 from asr.search.hotwords import HotwordGraph
 from asr.search.word_penalty import WordPenalty
 from asr.tables import from_table
+from asr.text.names import Names
 from asr.text.normalize import normalize
 from asr.text.vocabulary import UNK, Vocabulary
 
@@ -40,7 +41,7 @@ class LoadedModel:
     decoding: the model's own defaults of the search. calibration: of word confidence with these
     defaults, or None. plausibility: of segments with these defaults, or None. writer: reads the
     model that writes transcripts with punctuation and case, or None. hotwords: words that the
-    search favours, or None.
+    search favours, or None. names: the same words as they are written, with their capitals.
     """
 
     engine: Engine
@@ -54,6 +55,7 @@ class LoadedModel:
     writer: Lazy[Punctuator] | None = None
     plausibility: Plausibility | None = None
     hotwords: HotwordGraph | None = None
+    names: Names = field(default_factory=Names)
 
     @classmethod
     def load(cls, path: Path, device: str = "cpu", runtime: str = "auto") -> LoadedModel:
@@ -159,12 +161,16 @@ class LoadedModel:
     def favouring(self, words: Sequence[str]) -> LoadedModel:
         """Return a model whose search favours words or phrases; they are normalised.
 
+        None of them: the search favours nothing.
+
         Raises:
             UserError: nothing is left of a word, they are no list of texts, or the model does not
                 write characters.
         """
         if isinstance(words, str) or not all(isinstance(word, str) for word in words):
             raise UserError(f"hot words {words!r:.40}: wanted a list of texts, such as ['anna']")
+        if not words:
+            return replace(self, hotwords=None, names=Names())
         if self.vocabulary.kind != "characters" or UNK in self.vocabulary.encode(" '"):
             raise UserError(
                 f"hot words need a model that writes characters, this one has "
@@ -172,7 +178,8 @@ class LoadedModel:
             )
         (space,) = self.vocabulary.encode(" ")
         spelt = [self._spelt(word) for word in words]
-        return replace(self, hotwords=HotwordGraph(spelt, space, len(self.vocabulary)))
+        graph = HotwordGraph(spelt, space, len(self.vocabulary))
+        return replace(self, hotwords=graph, names=Names(words))
 
     def _spelt(self, word: str) -> list[int]:
         normalised = normalize(word)

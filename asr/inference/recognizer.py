@@ -92,7 +92,7 @@ class Recognizer:
         window: restricts the attention to (seconds back, seconds ahead) around its last position,
             whatever it was trained with; (0, 0) removes a window.
         hotwords: words or phrases that the search favours, such as names; the language model need
-            not know them. An empty list favours none.
+            not know them. Capitals are kept in the written text. An empty list favours none.
         The others: see `DecodingOptions`.
 
         Raises:
@@ -121,7 +121,7 @@ class Recognizer:
         if window is not None:
             loaded = loaded.windowed(*_both_sides(window))
         if hotwords is not None:
-            loaded = loaded.favouring(hotwords) if hotwords else replace(loaded, hotwords=None)
+            loaded = loaded.favouring(hotwords)
         decoding = self.decoding
         if changes:
             decoding = from_table(DecodingOptions, to_table(decoding) | changes)
@@ -240,7 +240,7 @@ class Recognizer:
         """
         results = segments_of_each(self.loaded, self.decoding, sources, rate, on_progress, journal)
         if self.loaded.punctuator is not None:
-            results = punctuated(results, self.loaded.punctuator)
+            results = punctuated(results, self.loaded.punctuator, self.loaded.names)
         return with_digits(results) if self.digits else results
 
     def pieces(self, source: Source, *, rate: int | None = None) -> Iterator[Piece]:

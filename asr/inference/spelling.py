@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from asr.results import Segment, Word
 from asr.runtime.punctuator import Punctuator
 from asr.text.digits import write_digits
+from asr.text.names import Names
 
 LONG_PAUSE: Final = 1.5  # seconds without a word
 
@@ -29,11 +30,13 @@ class PunctuatedSegments:
     """The segments of a recording with punctuation and case, as they come.
 
     A segment waits for the words after it, which decide about punctuation. `LONG_PAUSE` ends a
-    sentence: the words before and after it are written as texts of their own.
+    sentence: the words before and after it are written as texts of their own. Names are written as
+    they were given.
     """
 
-    def __init__(self, punctuator: Punctuator) -> None:
+    def __init__(self, punctuator: Punctuator, names: Names) -> None:
         self._punctuator = punctuator
+        self._names = names
         self._text = punctuator.begin()
         self._waiting: deque[_Waiting] = deque()
         self._end = math.inf  # of the last word; before the first one there is no pause
@@ -71,14 +74,17 @@ class PunctuatedSegments:
             if left > 1:
                 self._waiting.appendleft(_Waiting(segment, left - 1, written))
             else:
-                yield replace(segment, spellings=written)
+                words = [word.text for word in segment.words]
+                yield replace(segment, spellings=self._names.written(words, written))
 
 
-def punctuated(results: Iterable[Segment | End], punctuator: Punctuator) -> Iterator[Segment | End]:
+def punctuated(
+    results: Iterable[Segment | End], punctuator: Punctuator, names: Names
+) -> Iterator[Segment | End]:
     """Add punctuation and case to the segments of recordings; each waits for words after it."""
     text = None
     for each in results:
-        text = text or PunctuatedSegments(punctuator)
+        text = text or PunctuatedSegments(punctuator, names)
         if isinstance(each, Segment):
             yield from text.add(each)
         else:

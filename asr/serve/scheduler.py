@@ -51,8 +51,9 @@ class Job:
         self._deliver = deliver
         self._pieces: Iterator[Piece] | None = None
         self._next: Piece | None = None
-        punctuator = recognizer.loaded.punctuator
-        self._text = None if punctuator is None else PunctuatedSegments(punctuator)
+        loaded = recognizer.loaded
+        punctuator = loaded.punctuator
+        self._text = None if punctuator is None else PunctuatedSegments(punctuator, loaded.names)
         self._error: Exception | None = None
         self._cancelled = threading.Event()
 

@@ -21,6 +21,7 @@ from asr.inference.spelling import punctuated, with_digits
 from asr.models.folder import copy_folder
 from asr.results import Segment, StopReason, Transcript, Word
 from asr.runtime.punctuator import Punctuator
+from asr.text.names import Names
 
 ROOT = Path(__file__).parents[2]
 FLAC = ROOT / "data" / "speech" / "5683-32866-0027.flac"
@@ -114,7 +115,7 @@ def test_several_segments_are_written_as_one_text(model):
     names = [["yes", "i", "met"], [], ["mister", "brown", "of", "the"], ["bbc"]]
     segments = [_segment(at / 2, each) for at, each in enumerate(names)]
     results = [*segments, Finished(None)]
-    *spelt, finished = punctuated(results, recognizer.loaded.punctuator)
+    *spelt, finished = punctuated(results, recognizer.loaded.punctuator, Names())
     assert finished == Finished(None)
     found = Transcript(None, 4.0, 0.08, tuple(spelt))
     spellings = [word.text for word in found.written_words]
@@ -124,6 +125,20 @@ def test_several_segments_are_written_as_one_text(model):
     assert " ".join(filter(None, parts)) == found.written
     alone = [recognizer.loaded.punctuator(each) for each in names]
     assert [spelling for each in alone for spelling in each] != spellings
+
+
+def test_hot_words_are_written_with_their_capitals(model, clip):
+    recognizer = Recognizer.load(model).configured(beam=2)
+    word = next(each for each in recognizer.transcribe(clip).text.split() if each.isalpha())
+    given = word[:-1] + word[-1].upper()
+    named = recognizer.configured(hotwords=[given])
+    found = named.transcribe(clip)
+    at = found.text.split().index(word)
+    assert found.record()["words"][at]["written"].rstrip(",.?") == given
+    assert given in found.written and given in next(named.transcribe_each([clip])).written
+    assert given not in named.configured(hotwords=[]).transcribe(clip).written
+    plain = named.plain().transcribe(clip)
+    assert plain.written == plain.text == found.text
 
 
 def test_the_words_before_and_after_a_long_pause_are_texts_of_their_own(model):
@@ -136,13 +151,13 @@ def test_the_words_before_and_after_a_long_pause_are_texts_of_their_own(model):
     )
     within = replace(first, words=late)
     after = _segment(4.0, ["of", "the", "bbc"])
-    *spelt, _ = punctuated([within, after, Finished(None)], punctuator)
+    *spelt, _ = punctuated([within, after, Finished(None)], punctuator, Names())
     texts = [words[:2], words[2:], ["of", "the", "bbc"]]
     wanted = [punctuator(each) for each in texts]
     assert list(spelt[0].spellings) == wanted[0] + wanted[1]
     assert list(spelt[1].spellings) == wanted[2]
     assert punctuator([*words, "of", "the", "bbc"]) != [*wanted[0], *wanted[1], *wanted[2]]
-    (joined, _) = punctuated([first, Finished(None)], punctuator)
+    (joined, _) = punctuated([first, Finished(None)], punctuator, Names())
     assert list(joined.spellings) == punctuator(words)
 
 
