@@ -63,12 +63,16 @@ def _transcribe(given: argparse.Namespace) -> int:
         n_best=given.n_best,
         device=given.device,
         runtime=given.runtime,
+        mark_below=given.mark_below,
+        keep_low_confidence=given.keep_low_confidence,
     )
 
 
 def _live(given: argparse.Namespace) -> int:
     if given.outputs:
         raise UserError("live text goes to stdout; redirect it in place of --output")
+    if given.mark_below is not None or given.keep_low_confidence:
+        raise UserError("--mark-below and --keep-low-confidence are not for live text")
     if len(given.formats) > 1:
         raise UserError(f"live text has one format; got --format {' and '.join(given.formats)}")
     _use_one_thread()

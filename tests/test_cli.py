@@ -187,6 +187,25 @@ def test_what_is_not_english_is_warned_of(run, tmp_path: Path, clip: Path) -> No
         assert segment["english"] == pytest.approx(0.1192 if warned else 0.8808, abs=1e-4)
 
 
+def test_what_subtitles_leave_out_is_warned_of(run, model, clip, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("asr.inference.decoding.is_doubtful", lambda *_: True)
+    out = tmp_path / "a.srt"
+    for options in (["-f", "vtt"], ["-o", out]):
+        done = run("transcribe", clip, "-m", model, *options)
+        assert done.status == 0
+        (line,) = done.err.splitlines()
+        assert f"{clip}: low confidence, left out of the subtitles: 00:00:00.000-00:00:0" in line
+    assert out.read_text("utf-8") == ""
+    kept = run("transcribe", clip, "-m", model, "-f", "srt", "--keep-low-confidence")
+    assert kept.err == "" and kept.out.startswith("1\n00:00:0")
+    assert run("transcribe", clip, "-m", model).err == ""
+    marked = run("transcribe", clip, "-m", model, "--mark-below", "1").out
+    assert marked.count("?]") == len(marked.split()) > 0
+    assert "marks words in text" in run(
+        "transcribe", clip, "-m", model, "--mark-below", "1", "-f", "json"
+    ).err  # fmt: skip
+
+
 def test_jsonl_and_json_hold_all(run, model: str, clip: Path, tmp_path: Path) -> None:
     lines = run("transcribe", clip, FLAC, "-f", "jsonl", "-m", model).out.splitlines()
     records = [json.loads(line) for line in lines]

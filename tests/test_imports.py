@@ -41,7 +41,7 @@ ALLOWED = {
     "asr.alignment": {"asr.text", "asr.errors", "asr.results", "asr.translation"},
     "asr.runtime": MODELS | SEARCH | SOUND | TEXT | BASE | {"asr.alignment"},
     "asr.scoring": {"asr.render.tables", "asr.text.lines", "asr.text.scripts", *BASE},
-    "asr.render": {"asr.text.scripts", *BASE},
+    "asr.render": {"asr.text.abbreviations", "asr.text.scripts", *BASE},
     "asr.corpora": SOUND | TEXT | BASE,
     "asr.training": MODELS
     | SEARCH

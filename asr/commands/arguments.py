@@ -24,6 +24,7 @@ from asr.commands.options import (
     add_model,
     add_option,
     add_runtime,
+    share,
 )
 from asr.commands.output import FORMATS, format_name
 from asr.commands.prepare_arguments import add_prepare
@@ -123,6 +124,19 @@ is 2. Formats: WAV, FLAC, Ogg, Opus, MP3; with ffmpeg installed, all formats of 
         "--digits",
         action="store_true",
         help='Write numbers of 10 and above in digits: "23", "1984", "21st", "20%%".',
+    )
+    parser.add_argument(
+        "--mark-below",
+        type=share,
+        metavar="P",
+        help="In text and subtitles, write words with a confidence below P, from 0 to 1, as "
+        "[word?] (default: no marks).",
+    )
+    parser.add_argument(
+        "--keep-low-confidence",
+        action="store_true",
+        help="Keep segments in subtitles whose text is likely to be invented; by default they are "
+        "left out, with a warning.",
     )
     add_live(
         parser,

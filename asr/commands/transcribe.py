@@ -27,7 +27,8 @@ from asr.commands.writers import (
     targets,
 )
 from asr.errors import UserError, complain, warn
-from asr.render.transcripts import parts
+from asr.render.subtitles import stamp
+from asr.render.transcripts import SUBTITLES, Style, parts
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -51,6 +52,8 @@ def run(
     n_best: int | None = None,
     device: str = "cpu",
     runtime: str = "auto",
+    mark_below: float | None = None,
+    keep_low_confidence: bool = False,
 ) -> int:
     """Transcribe files, folders and stdin ("-"); return 0, or 2 if any of them failed.
 
@@ -58,6 +61,7 @@ def run(
     `FORMATS`; none: by the ending of each output.
     plain: write the bare words, without punctuation and capitals. digits: write numbers in digits.
     n_best: hypotheses of each segment. batch_seconds, longest: see `DecodingOptions`.
+    mark_below, keep_low_confidence: see `Style`.
     Files are written at the end; until then a journal beside the first one allows to resume.
     If a recording fails, an error is printed on stderr and the others continue.
 
@@ -65,14 +69,15 @@ def run(
         UserError: no recording can be transcribed, or an output cannot be written.
     """
     wanted = targets(outputs, kinds)
+    style = Style(mark_below, keep_low_confidence)
     found, missing = _expand(paths)
-    check(wanted, found, n_best or 1)
+    check(wanted, found, n_best or 1, style)
     given = [kinds, device, runtime, plain, batch_seconds, longest, n_best, *decoding]
     with ExitStack() as stack:
         journal = stack.enter_context(opened_journal(wanted, found, model, given))
         streamed = is_streamed(wanted, found)
         files = [opened_file(each, stack) for each in wanted] if streamed else []
-        writers = [] if streamed else [opened(each, found, stack) for each in wanted]
+        writers = [] if streamed else [opened(each, found, stack, style) for each in wanted]
         if not found:
             return 2
         from asr.inference.recognizer import Recognizer
@@ -86,13 +91,18 @@ def run(
         if digits:
             recognizer = recognizer.with_digits()
         recordings = [each.path for each in found]
+        leaves_out = not style.keep_low_confidence and any(e.kind in SUBTITLES for e in wanted)
         with _progress(recordings) as bar:
             results = _results(recognizer, recordings, bar, journal)
             if streamed:
-                only = wanted[0].kind
-                written = _write_as_it_comes(results, recognizer, only, recordings[0], files[0])
+                kept: list[Segment | Finished | Failure] = []
+                segments = _segments(results, kept)
+                _write_as_it_comes(segments, wanted[0].kind, recordings[0], files[0], style)
+                transcripts = _transcripts(kept, recognizer, recordings, leaves_out)
+                written = sum(1 for _ in transcripts)
             else:
-                written = _write(_transcripts(results, recognizer, recordings), writers)
+                transcripts = _transcripts(results, recognizer, recordings, leaves_out)
+                written = _write(transcripts, writers)
         if outputs and not written:
             if journal is not None:
                 journal.remove()
@@ -148,9 +158,15 @@ def _results(
 
 
 def _transcripts(
-    results: Iterable[Segment | Finished | Failure], recognizer: Recognizer, paths: Sequence[Path]
+    results: Iterable[Segment | Finished | Failure],
+    recognizer: Recognizer,
+    paths: Sequence[Path],
+    leaves_out: bool,
 ) -> Iterator[Transcript]:
-    """Yield transcripts in order; print failures and warnings on stderr."""
+    """Yield transcripts in order; print failures and warnings on stderr.
+
+    leaves_out: whether an output leaves out segments of low confidence.
+    """
     from asr.inference.sources import Failure
     from asr.results import Segment, Transcript
 
@@ -165,7 +181,10 @@ def _transcripts(
             complain(result.error)
         else:
             seconds = recognizer.loaded.seconds_per_annotation
-            yield _warned(Transcript(path, segments[-1].end, seconds, tuple(segments)))
+            transcript = _warned(Transcript(path, segments[-1].end, seconds, tuple(segments)))
+            if leaves_out:
+                _warn_of_left_out(transcript)
+            yield transcript
         segments = []
 
 
@@ -179,37 +198,47 @@ def _warned(transcript: Transcript) -> Transcript:
     return transcript
 
 
+def _warn_of_left_out(transcript: Transcript) -> None:
+    """Print a warning on stderr with the times of segments that subtitles leave out."""
+    times = [
+        f"{stamp(each.start)}-{stamp(each.end)}"
+        for each in transcript.segments
+        if each.low_confidence
+    ]
+    if times:
+        warn(
+            f"{transcript.path}: low confidence, left out of the subtitles: {', '.join(times)}; "
+            "--keep-low-confidence writes them"
+        )
+
+
+def _segments(
+    results: Iterable[Segment | Finished | Failure], kept: list[Segment | Finished | Failure]
+) -> Iterator[Segment]:
+    """Yield the segments of one recording; keep all results for the warnings, without words."""
+    from asr.results import Segment
+
+    for result in results:
+        if isinstance(result, Segment):
+            is_low = result.low_confidence and bool(result.words)
+            kept.append(replace(result, words=(), spellings=None, low_confidence=is_low))
+            yield result
+        else:
+            kept.append(result)
+
+
 def _write_as_it_comes(
-    results: Iterator[Segment | Finished | Failure],
-    recognizer: Recognizer,
-    kind: str,
-    path: Path,
-    file: TextIO,
-) -> int:
-    """Write one recording segment by segment; return 1, or 0 if it failed.
+    segments: Iterator[Segment], kind: str, path: Path, file: TextIO, style: Style
+) -> None:
+    """Write one recording segment by segment, nothing if there is none.
 
     If it fails, what was written before stays.
     """
-    from asr.results import Segment
-
-    seen: list[Segment | Finished | Failure] = []
-
-    def segments() -> Iterator[Segment]:
-        for result in chain([first], results):
-            if not isinstance(result, Segment):
-                seen.append(result)
-                continue
-            seen.append(replace(result, words=(), spellings=None))  # the warning needs the rest
-            yield result
-
-    first = next(results)
-    if isinstance(first, Segment):
-        for part in parts(segments(), kind, str(path)):
+    first = next(segments, None)
+    if first is not None:
+        for part in parts(chain([first], segments), kind, str(path), style):
             file.write(part)
             file.flush()
-    else:
-        seen.append(first)
-    return sum(1 for _ in _transcripts(seen, recognizer, [path]))
 
 
 def _write(transcripts: Iterable[Transcript], writers: Sequence[Writer]) -> int:

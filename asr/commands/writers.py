@@ -18,7 +18,7 @@ from asr.commands.output import (
     replacing,
 )
 from asr.errors import UserError
-from asr.render.transcripts import STREAMED, render
+from asr.render.transcripts import MARKED, STREAMED, Style, render
 
 if TYPE_CHECKING:
     from asr.results import Transcript
@@ -81,12 +81,17 @@ def targets(outputs: Sequence[str], kinds: Sequence[str]) -> list[Target]:
     return found
 
 
-def check(targets: Sequence[Target], recordings: Sequence[Recording], n_best: int) -> None:
+def check(
+    targets: Sequence[Target], recordings: Sequence[Recording], n_best: int, style: Style
+) -> None:
     """Refuse formats that cannot hold what was asked for.
 
     Raises:
-        UserError: several recordings in a format of one, or alternatives in a format without them.
+        UserError: several recordings in a format of one, alternatives in a format without them, or
+            marks with no format that has them.
     """
+    if style.mark_below is not None and not any(each.kind in MARKED for each in targets):
+        raise UserError(f"--mark-below marks words in {', '.join(MARKED)}; got {targets[0].kind}")
     for target in targets:
         if target.kind in OF_ONE_RECORDING and len(recordings) > 1 and not target.is_folder:
             raise UserError(
@@ -107,7 +112,9 @@ def is_streamed(targets: Sequence[Target], recordings: Sequence[Recording]) -> b
     return alone and target.kind in STREAMED
 
 
-def opened(target: Target, recordings: Sequence[Recording], stack: ExitStack) -> Writer:
+def opened(
+    target: Target, recordings: Sequence[Recording], stack: ExitStack, style: Style
+) -> Writer:
     """Open an output; the stack closes it, and replaces the file if nothing failed.
 
     Raises:
@@ -115,8 +122,8 @@ def opened(target: Target, recordings: Sequence[Recording], stack: ExitStack) ->
     """
     if target.is_folder:
         assert target.path is not None
-        return FolderWriter(target.path, target.kind, recordings)
-    return FileWriter(opened_file(target, stack), target.kind)
+        return FolderWriter(target.path, target.kind, recordings, style)
+    return FileWriter(opened_file(target, stack), target.kind, style)
 
 
 def opened_file(target: Target, stack: ExitStack) -> TextIO:
@@ -130,9 +137,10 @@ def opened_file(target: Target, stack: ExitStack) -> TextIO:
 class FileWriter:
     """One file, or stdout, for all transcripts."""
 
-    def __init__(self, file: TextIO, kind: str) -> None:
+    def __init__(self, file: TextIO, kind: str, style: Style) -> None:
         self._file = file
         self._kind = kind
+        self._style = style
         self._records: list[dict[str, Any]] = []
 
     def write(self, transcript: Transcript) -> None:
@@ -140,7 +148,7 @@ class FileWriter:
         if self._kind == "json":
             self._records.append(transcript.record())
             return
-        self._file.write(render(transcript, self._kind))
+        self._file.write(render(transcript, self._kind, self._style))
         self._file.flush()
 
     def close(self) -> None:
@@ -152,13 +160,16 @@ class FileWriter:
 class FolderWriter:
     """A file for each transcript, with the name of its recording."""
 
-    def __init__(self, folder: Path, kind: str, recordings: Sequence[Recording]) -> None:
+    def __init__(
+        self, folder: Path, kind: str, recordings: Sequence[Recording], style: Style
+    ) -> None:
         """Make the folder.
 
         Raises:
             UserError: it cannot be made, or two recordings would have the same file.
         """
         self._kind = kind
+        self._style = style
         self._files = _files(folder, FORMATS[kind], recordings)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +181,7 @@ class FolderWriter:
         file = self._files[str(transcript.path)]
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as part:
-            part.write_text(render(transcript, self._kind), "utf-8", newline="\n")
+            part.write_text(render(transcript, self._kind, self._style), "utf-8", newline="\n")
 
     def close(self) -> None:
         """See `Writer.close`."""

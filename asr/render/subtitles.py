@@ -130,7 +130,7 @@ def to_srt(spans: Iterable[Span]) -> str:
 def srt_parts(spans: Iterable[Span]) -> Iterator[str]:
     """Yield the text of `to_srt`, span by span."""
     for number, span in enumerate(spans, 1):
-        times = f"{_stamp(span.start, ',')} --> {_stamp(span.end, ',')}"
+        times = f"{stamp(span.start, ',')} --> {stamp(span.end, ',')}"
         empty_line = "\n" if number > 1 else ""
         yield f"{empty_line}{number}\n{times}\n{_block(span.text)}\n"
 
@@ -154,7 +154,7 @@ def _vtt(spans: Iterable[Span], escape: Callable[[str], str]) -> Iterator[str]:
     yield "WEBVTT\n"
     for span in spans:
         end = max(span.end, span.start + 0.001)  # a cue of no duration is none
-        times = f"{_stamp(span.start, '.')} --> {_stamp(end, '.')}"
+        times = f"{stamp(span.start)} --> {stamp(end)}"
         yield f"\n{times}\n{escape(_block(span.text))}\n"
 
 
@@ -244,8 +244,11 @@ def _milliseconds(seconds: float) -> int:
     return max(0, round(seconds * 1000))
 
 
-def _stamp(seconds: float, point: str) -> str:
-    """Round before dividing: otherwise 59.9996 s would become 00:00:60.000."""
+def stamp(seconds: float, point: str = ".") -> str:
+    """Return a time as 00:00:01.500; point: the decimal point.
+
+    Round before dividing: otherwise 59.9996 s would become 00:00:60.000.
+    """
     rest, milliseconds = divmod(_milliseconds(seconds), 1000)
     minutes, second = divmod(rest, 60)
     hour, minute = divmod(minutes, 60)

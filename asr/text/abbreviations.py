@@ -40,3 +40,11 @@ def goes_on(word: str, following: str) -> bool:
         return True
     is_answer = word == "no"  # unlike "No. 5"
     return word.lower() in BEFORE_DIGITS and following.isdigit() and not is_answer
+
+
+def parted_sign(spelling: str) -> tuple[str, str]:
+    """Split a written word into itself, with the stop of an abbreviation, and the sign after it."""
+    stem = spelling.rstrip(",.?")
+    if stem.lower() in BEFORE_NAMES and spelling[len(stem) :].startswith("."):
+        stem += "."
+    return stem, spelling[len(stem) :]

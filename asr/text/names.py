@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from asr.text.abbreviations import parted_sign
 from asr.text.normalize import normalize
-from asr.text.written import SIGNS, TITLES
 
 _POSSESSIVE: Final = "'s"
 
@@ -56,5 +56,5 @@ def _name(given: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _with_sign(part: str, spelling: str) -> str:
-    sign = spelling[-1:] if spelling[-1:] in SIGNS and spelling not in TITLES.values() else ""
+    _, sign = parted_sign(spelling)
     return part if part.endswith(sign) else part + sign

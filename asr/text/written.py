@@ -44,7 +44,7 @@ _DASH: Final = re.compile(r"--+|[–—]|(?<=\s)-(?=\s)")
 _ENDING: Final = re.compile(r"[^\w%&$£€]*$")
 _SHORTENED: Final = ("'tis", "'twas", "'twere", "'twill", "'twould", "'em")
 _INITIALS: Final = re.compile(r"(?!i$)[a-z](?:\.[a-z])*")  # "w" of W. Brown, "u.s" of U.S.
-TITLES: Final = {"mister": "Mr.", "missus": "Mrs."}
+_TITLES: Final = {"mister": "Mr.", "missus": "Mrs."}
 _FIRST_PERSON: Final = re.compile(r"i(?:'(?:m|ll|d|ve|s))?")
 _FIRST_LETTER: Final = re.compile(r"[a-z]")
 _TWO_CAPITALS: Final = re.compile(r"(mc|o')([a-z]{3,})")  # McDonald, O'Neill
@@ -104,8 +104,8 @@ def _cased(word: str, case: Case, begins: bool) -> str:
     if case is Case.LOWER and not begins:
         return "I" + word[1:] if _FIRST_PERSON.fullmatch(word) else word
     if case is Case.CAPITAL:
-        if word in TITLES:
-            return TITLES[word]
+        if word in _TITLES:
+            return _TITLES[word]
         if two := _TWO_CAPITALS.fullmatch(word):
             return two[1].capitalize() + two[2].capitalize()
     return _FIRST_LETTER.sub(lambda letter: letter[0].upper(), word, count=1)

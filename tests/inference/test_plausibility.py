@@ -21,7 +21,7 @@ from asr.inference.plausibility import (
     is_without_sound,
 )
 from asr.inference.recognizer import Recognizer
-from asr.render.transcripts import parts
+from asr.render.transcripts import Style, parts
 from asr.results import Segment, StopReason, Transcript, Word
 from asr.search.ctc_path import ctc_greedy
 from asr.search.hypothesis import Hypothesis
@@ -142,6 +142,25 @@ def test_subtitles_leave_out_what_is_doubtful_and_text_does_not():
     assert "la" not in "".join(parts(segments, "vtt", "a"))
     assert "".join(parts(segments, "text", "a")) == "one two la la\n"
     assert "".join(parts(segments, "ctm", "a")).count("\n") == 4
+
+
+def test_subtitles_keep_what_is_doubtful_on_request():
+    segments = [spoken(0, "one two", 0.9), spoken(10, "la la", 0.1, low=True)]
+    assert "la la" in "".join(parts(segments, "srt", "a", Style(keep_low_confidence=True)))
+
+
+@pytest.mark.parametrize("kind", ["text", "srt", "vtt"])
+def test_uncertain_words_are_marked_and_times_stay(kind):
+    bare = spoken(0, "hello mister fuchs", 0.9)
+    words = [
+        word._replace(confidence=share)
+        for word, share in zip(bare.words, (0.4, 0.3, 0.5), strict=True)
+    ]
+    segment = replace(bare, words=tuple(words), spellings=("Hello,", "Mr.", "Fuchs."))
+    plain = "".join(parts([segment], kind, "a"))
+    marked = "".join(parts([segment], kind, "a", Style(mark_below=0.5)))
+    assert "[Hello?], [Mr.?] Fuchs." in marked
+    assert marked.replace("[Hello?]", "Hello").replace("[Mr.?]", "Mr.") == plain
 
 
 def test_the_score_of_a_recording_is_weighted_by_characters():
