@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Final
 
 from asr.render.markup import vtt_text
 from asr.results import Span
+from asr.text.abbreviations import goes_on
 from asr.text.scripts import is_unspaced, wrap_unspaced
 
 WIDTH: Final = 42  # characters per line, the usual limit of broadcasters
@@ -19,7 +21,8 @@ LINES: Final = 2  # lines per cue
 LONGEST: Final = 7.0  # seconds, longest duration of a cue
 PAUSE: Final = 0.7  # seconds of silence that end a cue
 SHORT: Final = 15  # characters; a cue of fewer takes words from the one before it
-
+LEAST: Final = 1.0  # seconds that a cue is shown if the pause after it allows
+READING: Final = 20  # characters a second, the usual limit for adults
 
 _ENDS: Final = (".", "?", "!", "。", "？", "！")  # of sentences
 
@@ -48,9 +51,12 @@ def cues(
     """Group words (or divide segments) into readable cues.
 
     A cue ends before `pause` seconds of silence, before it would exceed `lines` lines of `width`
-    characters or `longest` seconds, and at the end of a sentence of more than one line. Its text
-    contains the line breaks. A single word may exceed either limit. The time of a segment of
-    several words is divided among them in proportion to their number of characters.
+    characters or `longest` seconds, and at the end of a sentence of more than one line; not between
+    an abbreviation ("Mrs.") and its name. Its text contains the line breaks. A single word may
+    exceed either limit. The time of a segment of several words is divided among them in proportion
+    to their number of characters. A cue begins with its first word. It ends with its last one, or,
+    if it is shorter than `LEAST` or faster than `READING`, up to that much later, but not after the
+    start of the next cue.
     """
     return [*each_cue(spans, width, lines, longest, pause)]
 
@@ -67,6 +73,25 @@ def each_cue(
     A cue that ended for lack of room, before a next one of less than `SHORT` characters, gives
     some of its last words to that.
     """
+    held: Span | None = None
+    for cue in _spoken_cues(spans, width, lines, longest, pause):
+        if held is not None:
+            yield _readable(held, cue.start, longest)
+        held = cue
+    if held is not None:
+        yield _readable(held, math.inf, longest)
+
+
+def _readable(cue: Span, following: float, longest: float) -> Span:
+    """Let a cue last long enough to be read, at most until the `following` one, in seconds."""
+    needed = min(max(LEAST, len(cue.text) / READING), longest)
+    return cue._replace(end=max(cue.end, min(round(cue.start + needed, 3), following)))
+
+
+def _spoken_cues(
+    spans: Iterable[Span], width: int, lines: int, longest: float, pause: float
+) -> Iterator[Span]:
+    """Yield cues that begin and end with their words."""
 
     def fits(words: Sequence[Span]) -> bool:
         wrapped = _wrap(" ".join(one.text for one in words), width)
@@ -77,9 +102,13 @@ def each_cue(
     last: list[Span] = []
     for word in _words(spans):
         ends = bool(last) and (
-            word.start - last[-1].end >= pause or (_ends_sentence(last) and _length(last) > width)
+            word.start - last[-1].end >= pause
+            or (_ends_sentence(last[-1], word) and _length(last) > width)
         )
         if ends or (last and not fits([*last, word])):
+            last, bound = (last, []) if ends else _without_bound(last, word)
+            if not fits([*bound, word]):
+                last, bound = [*last, *bound], []
             full, last = _balanced(full, last, fits)
             if full:
                 yield _cue(full, width)
@@ -87,7 +116,7 @@ def each_cue(
             if ends:
                 yield _cue(last, width)
                 full = []
-            last = []
+            last = bound
         last.append(word)
     for words in _balanced(full, last, fits):
         if words:
@@ -101,7 +130,11 @@ def _balanced(
     if not full or not last or _length(last) >= SHORT:
         return full, last
     words = [*full, *last]
-    places = [at for at in range(1, len(full)) if fits(words[:at]) and fits(words[at:])]
+    places = [
+        at
+        for at in range(1, len(full))
+        if not _is_bound(words[at - 1], words[at]) and fits(words[:at]) and fits(words[at:])
+    ]
     if not places:
         return full, last
 
@@ -118,8 +151,22 @@ def _length(words: Sequence[Span]) -> int:
     return len(" ".join(word.text for word in words))
 
 
-def _ends_sentence(words: Sequence[Span]) -> bool:
-    return words[-1].text.endswith(_ENDS)
+def _ends_sentence(word: Span, following: Span) -> bool:
+    return word.text.endswith(_ENDS) and not _is_bound(word, following)
+
+
+def _is_bound(word: Span, following: Span) -> bool:
+    """Return whether a word is an abbreviation, such as "Mrs.", that belongs to the next one."""
+    stem, stop = word.text.lstrip("\"'“‘(["), "."
+    return stem.endswith(stop) and goes_on(stem.removesuffix(stop), following.text[:1])
+
+
+def _without_bound(words: list[Span], following: Span) -> tuple[list[Span], list[Span]]:
+    """Split off the abbreviations at the end that belong to the next word, if others remain."""
+    end = len(words)
+    while end and _is_bound(words[end - 1], words[end] if end < len(words) else following):
+        end -= 1
+    return (words[:end], words[end:]) if end else (words, [])
 
 
 def to_srt(spans: Iterable[Span]) -> str:

@@ -14,9 +14,11 @@ from asr.errors import UserError
 from asr.render.ass import is_ass
 from asr.render.read_subtitles import parse_srt, parse_vtt
 from asr.render.subtitles import (
+    LEAST,
     LINES,
     LONGEST,
     PAUSE,
+    READING,
     WIDTH,
     Span,
     cues,
@@ -60,9 +62,13 @@ def test_cues_keep_all_words_and_times_within_the_limits(words: list[Span]) -> N
     found = cues(words)
     assert [w for cue in found for w in cue.text.split()] == [word.text for word in words]
     heard = iter(words)
-    for cue in found:
+    starts = [cue.start for cue in found[1:]]
+    for cue, following in zip(found, [*starts, math.inf], strict=False):
         inside = [next(heard) for _ in cue.text.split()]
-        assert (cue.start, cue.end) == (inside[0].start, inside[-1].end)
+        readable = cue.start + max(LEAST, len(cue.text) / READING)
+        assert cue.start == inside[0].start
+        assert cue.end == pytest.approx(max(inside[-1].end, min(readable, following)), abs=0.001)
+        assert cue.end <= max(inside[-1].end, following)
         if len(inside) > 1:
             lines = cue.text.split("\n")
             assert len(lines) <= LINES
@@ -135,6 +141,26 @@ def test_no_cue_has_a_single_last_word() -> None:
     assert (first.start, first.end, second.start) == (0.0, 2.2, 2.2)
     without_comma = [each.text for each in cues(spoken_evenly(words.replace(",", "")))]
     assert abs(len(without_comma[0]) - len(without_comma[1])) < 12
+
+
+def test_a_cue_does_not_end_after_a_title() -> None:
+    plain = "the long sentence before it has more than forty characters then {} Fuchs brought it"
+    for title in ("Mrs.", "Dr.", "Rev. Dr."):
+        found = cues(spoken_evenly(plain.format(title)))
+        assert all(not each.text.endswith(title) for each in found), found
+    for count in range(1, 20):  # wherever the cue is full
+        words = " ".join(["seventeen"] * count)
+        for each in cues(spoken_evenly(f"{words} Mr. {words}")):
+            assert not each.text.endswith("Mr.")
+    ends = "this sentence takes more than the one line of a cue, by Mr. Brown."
+    assert len(cues(spoken_evenly(f"{ends} So it goes on and on."))) == 2
+
+
+def test_a_cue_lasts_until_it_can_be_read() -> None:
+    long = "a sentence of about sixty characters that is spoken too fast"
+    spans = [Span("Yes.", 0, 0.2), Span("No.", 0.9, 1.0), Span(long, 5, 6), Span("So.", 7.8, 8)]
+    times = [(each.start, each.end) for each in cues(spans)]
+    assert times == [(0, 0.9), (0.9, 1.9), (5, 7.8), (7.8, 8.8)]
 
 
 def test_words_do_not_cross_a_pause_to_fill_a_short_cue() -> None:
