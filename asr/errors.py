@@ -29,7 +29,8 @@ def exit_status(command: Callable[[], int | None]) -> int:
     """Run a command and return its exit status; None counts as 0.
 
     User errors, files that cannot be read or written, a lack of memory, and packages of an extra
-    that are not installed, are reported in one line on stderr.
+    that are not installed, are reported in one line on stderr. So is Ctrl-C, with the message of
+    the KeyboardInterrupt, which says what is kept.
     """
     try:
         status = command() or 0
@@ -62,7 +63,8 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except MemoryError:
         complain("not enough memory for this input")
         return FAILED
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        _write_line("interrupted", interrupt)
         return INTERRUPTED
 
 
@@ -83,7 +85,7 @@ def note(message: object) -> None:
 
 def _write_line(kind: str, message: object) -> None:
     from_lines = "; ".join(line.strip() for line in str(message).splitlines() if line.strip())
-    print(f"asr: {kind}: {from_lines}", file=sys.stderr, flush=True)
+    print(": ".join(filter(None, ("asr", kind, from_lines))), file=sys.stderr, flush=True)
 
 
 def _abandon_stdout() -> None:

@@ -467,13 +467,25 @@ def test_mistakes_of_the_other_commands_are_one_line(run, model: str, tmp_path: 
     assert not (tmp_path / "r").exists()
 
 
-def test_an_interruption_is_quiet(run, monkeypatch) -> None:
+def test_an_interruption_is_one_line(run, monkeypatch) -> None:
     def interrupt(_: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setitem(cli._COMMANDS, "score", interrupt)
     done = run("score", "a", "b")
-    assert (done.status, done.out, done.err) == (130, "", "")
+    assert (done.status, done.out, done.err) == (130, "", "asr: interrupted\n")
+
+
+def test_an_interruption_of_the_import_is_one_line(monkeypatch, capsys) -> None:
+    class Interrupted:
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    from asr.__main__ import main
+
+    monkeypatch.setitem(sys.modules, "asr.cli", Interrupted())
+    assert main() == 130
+    assert capsys.readouterr() == ("", "asr: interrupted\n")
 
 
 @pytest.mark.parametrize(("target", "status", "lines"), [("closed", 141, 0), ("/dev/full", 2, 1)])

@@ -44,7 +44,8 @@ def raising(error: BaseException):
         ),
         (raising(OSError("disk")), 2, "asr: error: disk\n"),
         (raising(BrokenPipeError()), 141, ""),
-        (raising(KeyboardInterrupt()), 130, ""),
+        (raising(KeyboardInterrupt()), 130, "asr: interrupted\n"),
+        (raising(KeyboardInterrupt("a is kept")), 130, "asr: interrupted: a is kept\n"),
     ],
 )
 def test_status_and_message(command, status, told, capsys):

@@ -64,7 +64,7 @@ ALLOWED = {
     | {"asr.alignment", "asr.inference", "asr.render", "asr.runtime"},
     "asr.commands": {"asr"},
     "asr.cli": {"asr.commands", *BASE},
-    "asr.__main__": {"asr.cli"},
+    "asr.__main__": {"asr.cli", "asr.errors"},
 }
 
 

@@ -59,13 +59,16 @@ def test_resumed_is_uninterrupted(transcribe, tmp_path):
     whole, output = tmp_path / "whole.json", tmp_path / "talk.json"
     _, _, groups = transcribe(whole)
     assert groups > 4
-    status, _, done = transcribe(output, stop_at=4)
+    status, message, done = transcribe(output, stop_at=4)
     assert (status, done) == (130, 4)
     journal = tmp_path / "talk.json.progress"
+    kept = f"asr: interrupted: {journal} keeps what is done; the same command resumes\n"
+    assert message == kept
     assert journal.exists() and not output.exists()
     journal.write_bytes(journal.read_bytes()[:-7])  # killed while it wrote the third
     status, message, done = transcribe(output, stop_at=2)
-    assert status == 130 and message.count("\n") == 1 and "resumes" in message
+    note, _, line = message.partition("\n")
+    assert status == 130 and "resumes an interrupted" in note and line == kept
     status, _, done = transcribe(output)
     assert (status, done) == (0, groups - 3)
     assert output.read_bytes() == whole.read_bytes()

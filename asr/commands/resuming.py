@@ -55,6 +55,12 @@ def opened_journal(
         warn(f"{journal.path}: of other recordings, options or another model; begins anew")
     try:
         yield journal
+    except KeyboardInterrupt:
+        journal.close()
+        if not journal.path.exists():
+            raise
+        kept = f"{journal.path} keeps what is done; the same command resumes"
+        raise KeyboardInterrupt(kept) from None
     except BaseException:
         journal.close()
         raise
