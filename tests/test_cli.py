@@ -246,8 +246,10 @@ def test_the_ending_chooses_the_format(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "nowhere/x.txt"], "nowhere/x.txt: cannot be written: No such file or directory"),
+        (["-o", "nowhere/x.txt"], "nowhere/x.txt: cannot be written: there is no folder nowhere"),
         (["-o", "folder.txt"], "folder.txt: a folder"),
+        (["-o", "subs7"], "subs7: no ending, wanted .txt .jsonl"),
+        (["-o", "subs7"], "; for a folder write subs7/"),
         (["-o", "x.doc"], "unknown format '.doc'; wanted .txt .jsonl"),
         (["more.wav", "-o", "x.srt"], "srt holds one recording, got 2"),
         (["-o", "x.txt", "-o", "./x.txt"], "x.txt: given twice as an output"),
@@ -300,6 +302,9 @@ def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path: Path) -> N
         (["transcribe", "a", "-f", "doc"], "invalid choice: 'doc'"),
         (["transcribe", "a", "--batch-seconds", "0"], "got '0', wanted a number above 0"),
         (["evaluate", "a", "--speed", "3"], "wanted a number from 0.5 to 2"),
+        (["trancribe", "a"], "did you mean transcribe? (see asr --help)"),
+        (["transcribe", "a", "--hotword", "b"], "did you mean --hotwords? (see asr transcribe"),
+        (["transcribe", "a", "-f", "jsnol"], "did you mean json"),
         (["prepare"], "required: WHAT"),
         (["translate", "a", "--sing", "b"], "arguments: --sing b (see asr translate --help)"),
         (["prepare", "check", "a", "b"], "arguments: b (see asr prepare check --help)"),

@@ -83,6 +83,15 @@ def test_a_recording_that_fails_has_no_file(run, recordings: Path, tmp_path: Pat
     assert [each.name for each in out.iterdir()] == ["two.txt"]
 
 
+def test_no_folder_is_left_behind_where_nothing_is_transcribed(run, tmp_path: Path) -> None:
+    empty, bad = tmp_path / "empty", tmp_path / "bad.wav"
+    empty.mkdir()
+    bad.write_text("not audio\n" * 50, "utf-8")
+    for recording in (empty, bad):
+        assert run(recording, "-f", "srt", "-o", f"{tmp_path}/out/").status == 2
+        assert not (tmp_path / "out").exists()
+
+
 def test_one_recording_goes_to_several_files(run, recordings: Path, tmp_path: Path) -> None:
     clip, names = recordings / "two.wav", ("a.txt", "a.json", "a.ass", "a.ctm")
     outputs = [part for name in names for part in ("-o", tmp_path / name)]
@@ -139,12 +148,22 @@ def test_favoured_words_are_written_and_their_bonus_is_not_in_the_score(
 def test_mistakes_are_one_line(run, recordings: Path, tmp_path: Path) -> None:
     clip = recordings / "two.wav"
     (tmp_path / "two.flac").write_bytes(FLAC.read_bytes())
+    notes = tmp_path / "notes.md"
+    notes.write_text("not audio\n" * 50, "utf-8")
     for arguments, message in [
+        ([tmp_path / "none/"], "none: no such file or folder"),
+        ([notes], "notes.md: text, not audio\n"),
         ([clip, "-o", tmp_path], "a folder; name the format of its files with -f"),
         ([clip, "-f", "srt", "-o", "a.srt", "-o", "b.srt"], "--format and several outputs"),
         ([clip, "-f", "srt", "--n-best", 2], "srt holds no alternatives"),
-        ([clip, "--beam", 1, "--n-best", 2], "need a beam search; got a beam of 1"),
-        ([clip, "--beam", 1, "--hotwords", "a"], "need a beam search; got a beam of 1"),
+        (
+            [clip, "--beam", 1, "--n-best", 2],
+            "error: alternatives need a beam search; got a beam of 1",
+        ),
+        (
+            [clip, "--beam", 1, "--hotwords", "a"],
+            "error: hot words need a beam search; got a beam of 1",
+        ),
         ([clip, "--hotwords", "a,日"], "nothing is left of the hot word '日'"),
         (
             [clip, tmp_path / "two.flac", "-f", "srt", "-o", f"{tmp_path}/"],

@@ -266,6 +266,7 @@ def test_files_and_folders_of_subtitles_keep_their_names(run, said, tmp_path: Pa
     (source / "bad.srt").write_text("no cue\n", "utf-8")
     done = run(source, "-o", f"{tmp_path}/again/")
     assert done.status == 2 and len(done.err.splitlines()) == 1
+    assert done.err.startswith(f"asr: error: {source}/bad.srt: SRT line 1: got 'no cue'")
     assert (tmp_path / "again/a.srt").is_file() and not (tmp_path / "again/bad.srt").exists()
 
 
@@ -303,6 +304,7 @@ def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
         ([file, "--encoding", "klingon"], "got encoding 'klingon'"),
         (["Go!", "-o", tmp_path / "a.srt"], "texts and an output in srt"),
         (["Go!", "-f", "text", "-o", tmp_path / "a.txt"], "--format and --output"),
+        ([file, "-o", "subs"], "for a folder write subs/"),
         (["Go!", "-o", f"{tmp_path}/"], "a folder takes translations of files"),
         (["Go!", file], "got paths and the text 'Go!'"),
         ([file, other], "2 files to translate; name one folder for them: -o FOLDER/"),

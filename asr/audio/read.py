@@ -261,7 +261,9 @@ def _with_ffmpeg(path: str | None, file: BinaryIO, name: str, longest: float) ->
     """Decode by ffmpeg what libsndfile cannot, as 16 kHz mono."""
     file.seek(0)
     if _is_text(file.read(512)):
-        raise UserError(f"{name}: text, not audio, in spite of the ending of its name")
+        is_named_audio = Path(name).suffix.lower() in AUDIO_ENDINGS
+        ending = ", in spite of the ending of its name" if is_named_audio else ""
+        raise UserError(f"{name}: text, not audio{ending}")
     program = shutil.which("ffmpeg")
     if program is None:
         raise UserError(

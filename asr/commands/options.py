@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -28,7 +30,10 @@ class Parser(argparse.ArgumentParser):
     """argparse with one-line errors that refer to the help of the command."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(FAILED, f"asr: error: {message} (see {self.prog} --help)\n")
+        """Print the error, with the nearest choice or option to one that is not known."""
+        near = _nearest(message, self.format_usage())
+        meant = f"; did you mean {near}?" if near else ""
+        self.exit(FAILED, f"asr: error: {message}{meant} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments here, so that the error refers to the help of the command."""
@@ -36,6 +41,20 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return given, unknown
+
+
+def _nearest(message: str, usage: str) -> str | None:
+    """Return what an error of argparse about an unknown choice or option may have meant.
+
+    usage: that of the command, which names its options. Python 3.14 has `suggest_on_error`.
+    """
+    if found := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+        given, known = found[1], re.findall(r"[\w-]+", found[2])
+    elif found := re.match(r"unrecognized arguments: (--[\w-]+)", message):
+        given, known = found[1], re.findall(r"--[\w-]+", usage)
+    else:
+        return None
+    return next(iter(get_close_matches(given, known, 1, 0.75)), None)
 
 
 def add_command(

@@ -50,6 +50,18 @@ def is_folder(output: str) -> bool:
     return output.endswith(("/", os.sep)) or Path(output).is_dir()
 
 
+def format_of_output(output: str, known: dict[str, str]) -> str:
+    """Return the format of a file by its ending, where a folder would be possible too.
+
+    Raises:
+        UserError: the ending is not known, or there is none.
+    """
+    if not Path(output).suffix:
+        endings = " ".join(known.values())
+        raise UserError(f"{output}: no ending, wanted {endings}; for a folder write {output}/")
+    return format_of(Path(output), known)
+
+
 def require_different(paths: Iterable[str | Path]) -> None:
     """Check that no two outputs are the same file.
 
@@ -80,6 +92,8 @@ def replacing(path: Path) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
+    if not target.parent.is_dir():
+        raise UserError(f"{path}: cannot be written: there is no folder {path.parent}")
     part = target.with_name(f".{target.stem}.{uuid4().hex}.part{target.suffix}")
     try:
         if target.exists() and not os.access(target, os.W_OK):

@@ -52,12 +52,15 @@ def read_subtitles(file: Path | None, encoding: str | None = None) -> Subtitles:
     text, found, is_guess = decode(content, name, encoding)
     if is_guess:
         warn(f"{name}: not UTF-8, read as {found}; if letters are wrong: --encoding NAME")
-    if is_ass(text):
-        script = Script(text)
-        return Subtitles(script.cues, script.kind, script)
-    if text.startswith("WEBVTT"):
-        return Subtitles(parse_vtt(text), "vtt")
-    return Subtitles(parse_srt(text), "srt")
+    try:
+        if is_ass(text):
+            script = Script(text)
+            return Subtitles(script.cues, script.kind, script)
+        if text.startswith("WEBVTT"):
+            return Subtitles(parse_vtt(text), "vtt")
+        return Subtitles(parse_srt(text, lambda damage: warn(f"{name}: {damage}")), "srt")
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
 def translated_subtitles(

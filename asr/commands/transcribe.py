@@ -26,7 +26,7 @@ from asr.commands.writers import (
     opened_file,
     targets,
 )
-from asr.errors import UserError, complain, warn
+from asr.errors import FAILED, UserError, complain, warn
 from asr.render.subtitles import stamp
 from asr.render.transcripts import SUBTITLES, Style, parts
 
@@ -72,14 +72,14 @@ def run(
     style = Style(mark_below, keep_low_confidence)
     found, missing = _expand(paths)
     check(wanted, found, n_best or 1, style)
+    if not found:
+        return FAILED
     given = [kinds, device, runtime, plain, batch_seconds, longest, n_best, *decoding]
     with ExitStack() as stack:
         journal = stack.enter_context(opened_journal(wanted, found, model, given))
         streamed = is_streamed(wanted, found)
         files = [opened_file(each, stack) for each in wanted] if streamed else []
         writers = [] if streamed else [opened(each, found, stack, style) for each in wanted]
-        if not found:
-            return 2
         from asr.inference.recognizer import Recognizer
 
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
@@ -108,7 +108,7 @@ def run(
                 journal.remove()
             names = ", ".join(outputs)
             raise UserError(f"nothing could be transcribed; {names} is not written")
-    return 2 if missing or written < len(found) else 0
+    return FAILED if missing or written < len(found) else 0
 
 
 def _expand(paths: Sequence[str]) -> tuple[list[Recording], int]:
@@ -118,7 +118,7 @@ def _expand(paths: Sequence[str]) -> tuple[list[Recording], int]:
     for path in paths:
         try:
             if path != STDIN and not Path(path).exists():
-                raise UserError(f"{path}: no such file")
+                raise UserError(f"{path}: no such file or folder")
             root = Path(path) if Path(path).is_dir() else Path(path).parent
             for each in find_audio([path]):
                 name = Path("stdin") if path == STDIN else each.relative_to(root).with_suffix("")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from asr.commands.align import PICTURES
-from asr.commands.output import format_of, is_folder, replacing
+from asr.commands.output import format_of, format_of_output, is_folder, replacing
 from asr.commands.subtitles import SUBTITLES, ending, read_subtitles, translated_subtitles
 from asr.commands.translate_inputs import Document, documents
 from asr.errors import FAILED, UserError, complain
@@ -106,7 +106,7 @@ def _kinds(kind: str | None, outputs: Sequence[Path], has_cues: bool) -> list[st
         return [kind]
     if kind is not None:
         raise UserError("got --format and --output; the ending of an output sets its format")
-    found = [format_of(path, FILES) for path in outputs]
+    found = [format_of_output(str(path), FILES) for path in outputs]
     if not has_cues and (wrong := [each for each in found if each in SUBTITLES]):
         raise UserError(f"got texts and an output in {wrong[0]}; wanted .txt or .jsonl")
     return list(found)

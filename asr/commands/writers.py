@@ -13,7 +13,7 @@ from asr.commands.output import (
     FORMATS,
     OF_ONE_RECORDING,
     WITH_ALTERNATIVES,
-    format_of,
+    format_of_output,
     is_folder,
     replacing,
 )
@@ -75,7 +75,7 @@ def targets(outputs: Sequence[str], kinds: Sequence[str]) -> list[Target]:
             found += [Target(path, kind, is_folder=True) for kind in kinds]
         else:
             overrides = bool(kinds) and len(outputs) == 1
-            found.append(Target(path, kinds[0] if overrides else format_of(path, FORMATS)))
+            found.append(Target(path, kinds[0] if overrides else format_of_output(each, FORMATS)))
     if kinds and len(found) > 1 and not any(each.is_folder for each in found):
         raise UserError("got --format and several outputs; the ending of each sets its format")
     return found
@@ -171,6 +171,7 @@ class FolderWriter:
         self._kind = kind
         self._style = style
         self._files = _files(folder, FORMATS[kind], recordings)
+        self._new_folder = None if folder.is_dir() else folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -184,7 +185,9 @@ class FolderWriter:
             part.write_text(render(transcript, self._kind, self._style), "utf-8", newline="\n")
 
     def close(self) -> None:
-        """See `Writer.close`."""
+        """Remove the folder if it was made for nothing."""
+        if self._new_folder is not None and not any(self._new_folder.iterdir()):
+            self._new_folder.rmdir()
 
 
 def _files(folder: Path, ending: str, recordings: Sequence[Recording]) -> Mapping[str, Path]:

@@ -125,8 +125,10 @@ class Recognizer:
         decoding = self.decoding
         if changes:
             decoding = from_table(DecodingOptions, to_table(decoding) | changes)
-        if decoding.beam == 1 and (loaded.hotwords is not None or decoding.n_best > 1):
-            raise UserError("hot words and alternatives need a beam search; got a beam of 1")
+        if decoding.beam == 1 and loaded.hotwords is not None:
+            raise UserError("hot words need a beam search; got a beam of 1")
+        if decoding.beam == 1 and decoding.n_best > 1:
+            raise UserError("alternatives need a beam search; got a beam of 1")
         return replace(self, loaded=loaded, decoding=decoding)
 
     def plain(self) -> Recognizer:
