@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from asr.commands.options import Decoding
 from asr.commands.output import replacing
+from asr.commands.progress import advancing
 from asr.corpora.manifest import Utterance, read_manifest, select
 from asr.errors import complain
 from asr.scoring.confidence import Bin, correct_words, expected_calibration_error, reliability
@@ -126,7 +127,7 @@ def _transcribe(
     total = sum(utterance.duration for utterance in utterances) / speed
     sources = (_source(utterance.audio, speed) for utterance in utterances)
     with tqdm(total=total, unit="s", unit_scale=True, disable=not sys.stderr.isatty()) as bar:
-        results = recognizer.transcribe_each(sources, on_progress=bar.update)
+        results = recognizer.transcribe_each(sources, on_progress=advancing(bar))
         for utterance, result in zip(utterances, results, strict=True):
             if isinstance(result, Failure):
                 bar.clear()

@@ -15,6 +15,7 @@ import numpy as np
 from asr.audio.find import find_audio
 from asr.audio.read import stated_seconds
 from asr.commands.options import Decoding
+from asr.commands.progress import advancing
 from asr.commands.resuming import opened_journal
 from asr.commands.writers import (
     STDIN,
@@ -149,7 +150,7 @@ def _results(
 
     nothing = np.zeros((0, 0), np.float32)
     sources = (sys.stdin.buffer if str(path) == STDIN else path for path in paths)
-    for result in recognizer.segments_of_each(sources, on_progress=bar.update, journal=journal):
+    for result in recognizer.segments_of_each(sources, on_progress=advancing(bar), journal=journal):
         bar.clear()
         if isinstance(result, Segment):
             yield replace(result, weights=nothing, allowed=None)

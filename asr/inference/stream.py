@@ -22,9 +22,8 @@ from asr.inference.sources import (
 )
 from asr.results import Segment
 
-READ_AHEAD_BATCHES = (
-    4  # batches of pieces that are read, and sorted by length, before any is decoded
-)
+_READ = 0.5  # share of a piece's progress that is reported when it is read: the first pass encodes
+READ_AHEAD_BATCHES = 4  # of pieces that are read, and sorted by length, before any is decoded
 
 
 def segments_of_each(
@@ -42,7 +41,10 @@ def segments_of_each(
         its_rate = rate if takes_rate(source) else None
         for found in _pieces(loaded, options, source, its_rate):
             window.append(found)
-            seconds += found.duration if isinstance(found, Piece) else 0.0
+            if isinstance(found, Piece):
+                seconds += found.duration
+                if on_progress is not None:
+                    on_progress(_READ * found.duration)
             if seconds >= READ_AHEAD_BATCHES * options.batch_seconds:
                 yield from _decoded(loaded, options, window, on_progress, journal)
                 window, seconds = [], 0.0
@@ -84,13 +86,18 @@ def _decoded(
 ) -> Iterator[Segment | Finished | Failure]:
     """Decode the pieces, or take them from the journal; the order is kept."""
     given = [each for each in window if isinstance(each, Piece)]
+
+    def decoded(seconds: float) -> None:
+        if on_progress is not None:
+            on_progress((1 - _READ) * seconds)
+
     found = journal.known(given) if journal is not None else None
     if found is None:
-        found = decode_many(loaded, given, options, on_progress)
+        found = decode_many(loaded, given, options, decoded)
         if journal is not None:
             journal.add(found)
-    elif on_progress is not None:
-        on_progress(sum(piece.duration for piece in given))
+    else:
+        decoded(sum(piece.duration for piece in given))
     in_order = iter(found)
     for each in window:
         yield next(in_order) if isinstance(each, Piece) else each
