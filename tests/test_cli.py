@@ -248,7 +248,7 @@ def test_the_ending_chooses_the_format(
     [
         (["-o", "nowhere/x.txt"], "nowhere/x.txt: cannot be written: there is no folder nowhere"),
         (["-o", "folder.txt"], "folder.txt: a folder"),
-        (["-o", "subs7"], "subs7: no ending, wanted .txt .jsonl"),
+        (["-o", "subs7"], "subs7: no ending; wanted .txt .jsonl"),
         (["-o", "subs7"], "; for a folder write subs7/"),
         (["-o", "x.doc"], "unknown format '.doc'; wanted .txt .jsonl"),
         (["more.wav", "-o", "x.srt"], "srt holds one recording, got 2"),
@@ -305,6 +305,7 @@ def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path: Path) -> N
         (["trancribe", "a"], "did you mean transcribe? (see asr --help)"),
         (["transcribe", "a", "--hotword", "b"], "did you mean --hotwords? (see asr transcribe"),
         (["transcribe", "a", "-f", "jsnol"], "did you mean json"),
+        (["transcribe", "a", "--hotwords", "my names.txt"], "wanted a file that exists, or words"),
         (["prepare"], "required: WHAT"),
         (["translate", "a", "--sing", "b"], "arguments: --sing b (see asr translate --help)"),
         (["prepare", "check", "a", "b"], "arguments: b (see asr prepare check --help)"),

@@ -69,9 +69,9 @@ def test_hot_words_of_all_lists_are_favoured(tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
     names.write_text("# names\nFuchs, Ithaca\nLeigh Hunt\n", "utf-8")
     given = command_line().parse_args(
-        ["transcribe", "a", "--hotwords", str(names), "--hotwords", "Quilter"]
+        ["transcribe", "a", "--hotwords", str(names), "--hotwords", "Quilter, Dr. Who"]
     )
-    assert given.hotwords == ["Fuchs", "Ithaca", "Leigh Hunt", "Quilter"]
+    assert given.hotwords == ["Fuchs", "Ithaca", "Leigh Hunt", "Quilter", "Dr. Who"]
 
 
 def test_a_recording_that_fails_has_no_file(run, recordings: Path, tmp_path: Path) -> None:

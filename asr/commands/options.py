@@ -280,7 +280,8 @@ def window(text: str) -> tuple[float, float]:
 def hotwords(text: str) -> tuple[str, ...]:
     """Read words separated by commas or lines, from a file or from the text itself."""
     path = Path(text)
-    if path.suffix and not path.is_file():
+    is_name = bool(path.suffix) and not re.search(r"[\s,]", path.suffix)  # unlike "Dr. Who"
+    if is_name and not path.is_file():
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted a file that exists, or words")
     if not path.is_file():
         return _separated([text])

@@ -36,7 +36,8 @@ def format_of(path: Path, known: dict[str, str]) -> str:
     for name, ending in known.items():
         if path.suffix.lower() == ending.lower():
             return name
-    raise UserError(f"{path}: unknown format {path.suffix!r}; wanted {' '.join(known.values())}")
+    got = f"unknown format {path.suffix!r}" if path.suffix else "no ending"
+    raise UserError(f"{path}: {got}; wanted {' '.join(known.values())}")
 
 
 def format_name(text: str) -> str:
@@ -56,10 +57,11 @@ def format_of_output(output: str, known: dict[str, str]) -> str:
     Raises:
         UserError: the ending is not known, or there is none.
     """
-    if not Path(output).suffix:
-        endings = " ".join(known.values())
-        raise UserError(f"{output}: no ending, wanted {endings}; for a folder write {output}/")
-    return format_of(Path(output), known)
+    try:
+        return format_of(Path(output), known)
+    except UserError as error:
+        hint = "" if Path(output).suffix else f"; for a folder write {output}/"
+        raise UserError(f"{error}{hint}") from None
 
 
 def require_different(paths: Iterable[str | Path]) -> None:
