@@ -304,6 +304,7 @@ def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path: Path) -> N
         (["evaluate", "a", "--speed", "3"], "wanted a number from 0.5 to 2"),
         (["trancribe", "a"], "did you mean transcribe? (see asr --help)"),
         (["transcribe", "a", "--hotword", "b"], "did you mean --hotwords? (see asr transcribe"),
+        (["transcribe", "a", "--otput", "b"], "did you mean --output?"),
         (["transcribe", "a", "-f", "jsnol"], "did you mean json"),
         (["transcribe", "a", "--hotwords", "my names.txt"], "wanted a file that exists, or words"),
         (["prepare"], "required: WHAT"),

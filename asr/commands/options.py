@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error, with the nearest choice or option to one that is not known."""
-        near = _nearest(message, self.format_usage())
+        near = _nearest(message, self.format_help())
         meant = f"; did you mean {near}?" if near else ""
         self.exit(FAILED, f"asr: error: {message}{meant} (see {self.prog} --help)\n")
 
@@ -43,15 +43,15 @@ class Parser(argparse.ArgumentParser):
         return given, unknown
 
 
-def _nearest(message: str, usage: str) -> str | None:
+def _nearest(message: str, about: str) -> str | None:
     """Return what an error of argparse about an unknown choice or option may have meant.
 
-    usage: that of the command, which names its options. Python 3.14 has `suggest_on_error`.
+    about: the help of the command, which names its options. Python 3.14 has `suggest_on_error`.
     """
     if found := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
         given, known = found[1], re.findall(r"[\w-]+", found[2])
     elif found := re.match(r"unrecognized arguments: (--[\w-]+)", message):
-        given, known = found[1], re.findall(r"--[\w-]+", usage)
+        given, known = found[1], re.findall(r"--[\w-]+", about)
     else:
         return None
     return next(iter(get_close_matches(given, known, 1, 0.75)), None)
