@@ -196,10 +196,12 @@ def test_the_page_of_a_reading_plays_on_after_a_word(browser, recognizer, tmp_pa
     opened = browser.new_page()
     opened.goto(path.as_uri())
     word = opened.locator("button.word").first
+    opened.evaluate("document.querySelector('audio').playbackRate = 0.1")  # time to see the mark
     word.click()
     opened.locator("button.word.now").wait_for()
     opened.evaluate("document.querySelector('audio').pause()")
     opened.wait_for_timeout(100)
+    opened.evaluate("document.querySelector('audio').playbackRate = 1")
     opened.evaluate("document.querySelector('audio').play()")
     end = float(word.get_attribute("data-end"))
     wait_for(lambda: opened.evaluate("document.querySelector('audio').currentTime") > end + 0.3)
