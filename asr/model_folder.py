@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,11 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     """
     path = find_folder(path)
     if not path.exists():
-        names = ", ".join(sorted(each.name for each in PRETRAINED.glob("*") if each.is_dir()))
-        raise UserError(f"{path}: not a model folder, and not a model of the package ({names})")
+        names = _shipped(task)
+        near = get_close_matches(path.name, names, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        shown = f"({', '.join(names)}){meant}"
+        raise UserError(f"{path}: not a model folder, and not a model of the package {shown}")
     try:
         found = _parsed(path, json.loads(_text(path / CONFIG)))
     except OSError as error:
@@ -125,6 +129,19 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     if task is not None and found.task != task:
         raise UserError(f"{path}: a model for {found.task}, but one for {task} is wanted")
     return found
+
+
+def _shipped(task: str | None) -> list[str]:
+    """Return the names of the package's models for a task, or for all."""
+    folders = sorted(each for each in PRETRAINED.glob("*") if each.is_dir())
+    return [each.name for each in folders if task in (None, _task(each))]
+
+
+def _task(folder: Path) -> str | None:
+    try:
+        return str(json.loads((folder / CONFIG).read_text("utf-8"))["task"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _parsed(path: Path, config: dict[str, Any]) -> ModelFolder:
