@@ -90,9 +90,8 @@ def _report(
 ) -> None:
     """Split the dev set off, print what the manifests hold, and name what they lack."""
     if dev is not None:
-        by_speaker = split_off(manifest, dev, share).by_speaker
+        how = split_off(manifest, dev, share).how
         print(_described(manifest))
-        how = "speakers that are not trained on" if by_speaker else "speakers are not known"
         print(f"{_described(dev)}; {how}")
     else:
         print(_described(manifest))

@@ -20,6 +20,18 @@ class Split(NamedTuple):
     dev: list[Utterance]
     by_speaker: bool
 
+    @property
+    def how(self) -> str:
+        """Whether speakers are on both sides, as a sentence."""
+        if self.by_speaker:
+            return "their speakers are not trained on"
+        speakers = {each.speaker for each in (*self.train, *self.dev)}
+        if None in speakers:
+            return "speakers are not known: not every utterance names one"
+        if len(speakers) == 1:
+            return "their speaker is also trained on: there is one speaker"
+        return "their speakers are also trained on: each has too much of the speech to hold out"
+
 
 def split(utterances: Sequence[Utterance], share: float) -> Split:
     """Hold out about `share` of the seconds, and at least one utterance or speaker.
