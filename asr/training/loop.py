@@ -72,7 +72,7 @@ def train(
     )
     if checkpoint is not None:
         restore(checkpoint, run)
-        log_line(f"resuming at step {run.progress.step} (epoch {run.progress.epoch})")
+        log_line(_resumption(run.progress, settings))
     distributed.begin_alike(model, run.progress.step)
     try:
         return _train(task, settings, folder, seed, run, fingerprint)
@@ -144,8 +144,7 @@ class _Trainer:
     @property
     def finished(self) -> bool:
         """Whether all steps are done or patience is exhausted."""
-        out_of_patience = 0 < self.settings.patience <= self.progress.worse
-        return self.progress.step >= self.settings.steps or out_of_patience
+        return _is_finished(self.progress, self.settings)
 
     def run_epoch(self) -> None:
         """Train on the rest of the epoch, with validations and checkpoints."""
@@ -307,6 +306,26 @@ class _Trainer:
                 f"the gradient was not finite for {MOST_BAD_STEPS} steps in a row; "
                 f"the last checkpoint is intact: lower training.rate and start again"
             )
+
+
+def _is_finished(progress: Progress, settings: TrainingSettings) -> bool:
+    out_of_patience = 0 < settings.patience <= progress.worse
+    return progress.step >= settings.steps or out_of_patience
+
+
+def _resumption(progress: Progress, settings: TrainingSettings) -> str:
+    """Return what a resumed run does, for the log."""
+    if not _is_finished(progress, settings):
+        return f"resuming at step {progress.step} (epoch {progress.epoch})"
+    if progress.step > settings.steps:
+        return (
+            f"the run is at step {progress.step}, beyond training.steps = {settings.steps}: it "
+            "ends here, and its model is made of the validations up to now"
+        )
+    return (
+        f"already finished, at step {progress.step}: nothing is trained; set training.steps or "
+        "training.patience higher to go on, or use a new run folder"
+    )
 
 
 def _mixed(*numbers: int) -> int:

@@ -44,7 +44,7 @@ def test_noise_that_is_too_long_is_mixed_in_but_not_trained_on(tones, capsys):
     trained = {each.audio.name for each in data.examples}
     assert {"short.flac", "empty.flac"} < trained and "long.flac" not in trained
     told = capsys.readouterr().err
-    assert "1 utterances above 20.0 s are left out" in told
+    assert "1 utterance above 20.0 s left out of training, such as " in told
     hours = sum(each.duration for each in data.examples if each.audio.name != "short.flac") / 3600
     assert f"{len(data.examples)} utterances to train on, {hours:.2f} h" in told
 

@@ -202,24 +202,26 @@ class SpeechData:
         """Read the training manifests; add noise recordings as utterances with an empty text."""
         examples: list[_Example] = []
         shares: list[_Share] = []
-        too_long = 0
+        too_long: list[Utterance] = []
         for entry in self.config.data.train:
             utterances = read_manifest(data / entry.manifest)
             if entry.without:
                 utterances = _without(utterances, config_folder / entry.without)
-            kept = self._short(utterances)
-            too_long += len(utterances) - len(kept)
+            kept = self._short(utterances, too_long)
             shares.append(_Share(len(examples), len(kept), entry.times, entry.epochs or math.inf))
             examples += [_example(each, self.vocabulary) for each in kept]
         hours = sum(each.duration for each in examples) / 3600
         if noise:
-            kept = self._short(noise)
-            too_long += len(noise) - len(kept)
+            kept = self._short(noise, too_long)
             times = self.config.data.noise_times
             shares.append(_Share(len(examples), len(kept), times, math.inf))
             examples += [_example(each, self.vocabulary) for each in kept]
         if too_long:
-            log_line(f"{too_long} utterances above {self.config.data.longest} s are left out")
+            left_out = "1 utterance" if len(too_long) == 1 else f"{len(too_long)} utterances"
+            log_line(
+                f"{left_out} above {self.config.data.longest} s left out of training, such as "
+                f"{too_long[0].id!r} with {too_long[0].duration:.1f} s"
+            )
         log_line(f"{len(examples)} utterances to train on, {hours:.2f} h")
         if hours < LEAST_HOURS and not self.config.training.start_from:
             log_line(
@@ -229,8 +231,11 @@ class SpeechData:
             )
         return examples, shares
 
-    def _short(self, utterances: Sequence[Utterance]) -> list[Utterance]:
-        return [each for each in utterances if each.duration <= self.config.data.longest]
+    def _short(self, utterances: Sequence[Utterance], too_long: list[Utterance]) -> list[Utterance]:
+        """Return those that are not too long, and add the others to `too_long`."""
+        longest = self.config.data.longest
+        too_long += [each for each in utterances if each.duration > longest]
+        return [each for each in utterances if each.duration <= longest]
 
     def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:
         """Read the dev utterances, from short to long, so that batches have little padding."""
