@@ -34,11 +34,14 @@ def run(
             raise UserError("got --from and --data; the manifest states where its audio is")
         from asr.training.finetune import write_config
 
-        config = write_config(start, config, dev, folder)
+        config = write_config(start, config, dev, folder, overrides)
     elif dev is not None:
         raise UserError("--dev belongs to --from MODEL; otherwise the config names the dev set")
     elif config.suffix == ".jsonl":
         raise UserError(f"{config}: a manifest; wanted a .toml config, or --from MODEL with it")
+    from asr.training.run_folder import require_run_folder
+
+    require_run_folder(folder)
     load_config(config, overrides)  # report a mistake before the slow import of torch
     from asr.training.distributed import is_first
     from asr.training.run import run as train

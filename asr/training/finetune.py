@@ -9,15 +9,24 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from asr.checksums import write_whole
-from asr.corpora.held_out import split
-from asr.corpora.manifest import Utterance, read_manifest, write_manifest
+from asr.corpora.held_out import Split, split
+from asr.corpora.manifest import read_manifest, require_clean, write_manifest
 from asr.errors import UserError
 from asr.model_folder import ModelFolder, read_folder
 from asr.models.settings import SpeechSettings
 from asr.tables import from_table, unread_names
+from asr.text.vocabulary import Vocabulary
+from asr.training.config import parse_config
 from asr.training.journal import log_line
+from asr.training.run_folder import (
+    CONFIG,
+    DEV,
+    TRAIN,
+    make_run_folder,
+    require_run_folder,
+    require_same,
+)
 
-CONFIG: Final = "finetune.toml"
 LEAST: Final = 20.0  # seconds of speech
 DEV_SHARE: Final = 0.1  # of the seconds, where no dev set is given
 DEV_MOST: Final = 100  # utterances that are validated on
@@ -48,47 +57,71 @@ def plan(seconds: float) -> Plan:
     )
 
 
-def write_config(start: str, manifest: Path, dev: Path | None, folder: Path) -> Path:
+def write_config(
+    start: str, manifest: Path, dev: Path | None, folder: Path, overrides: Sequence[str] = ()
+) -> Path:
     """Write the config of a run that fine-tunes a model, and return its path.
 
     start: a model folder, or the name of a model of the package. dev: None holds a part of the
     manifest out, by speakers where they are known, as train.jsonl and dev.jsonl in the run folder.
+    overrides: of the config; they are checked, not written.
     An existing config is kept, so that the same command resumes the run.
 
     Raises:
-        UserError: the model is no recogniser, a manifest cannot be read, or it holds too little.
+        UserError: the model is no recogniser, a manifest cannot be read or has problems, it holds
+            too little, an override is wrong, or the folder holds another run or other files.
+            Nothing is written then.
     """
     path = folder / CONFIG
-    if path.exists():
-        return path
     model = read_folder(Path(start), "speech")
+    require_run_folder(folder)
+    if path.exists():
+        require_same(folder, model.path, manifest, dev)
+        return path
+    if (folder / "config.json").exists():
+        raise UserError(f"{folder}: holds another run; wanted a new folder")
+    _check_manifests(manifest, dev)
     utterances = read_manifest(manifest)
-    folder.mkdir(parents=True, exist_ok=True)
-    if dev is None:
-        manifest, dev = _split(utterances, folder)
-        utterances = read_manifest(manifest)
-    seconds = sum(each.duration for each in utterances)
+    parts = split(utterances, DEV_SHARE) if dev is None else None
+    seconds = sum(each.duration for each in (utterances if parts is None else parts.train))
     if seconds < LEAST:
         raise UserError(
             f"{manifest}: {seconds:.0f} s of speech to train on; wanted at least {LEAST:.0f} s"
         )
-    table = _table(model, manifest, dev, plan(seconds))
-    comment = (
-        f"# Fine-tunes {start} on {seconds / 60:.1f} minutes of speech; written by asr train.\n"
+    train, dev = (folder / TRAIN, folder / DEV) if dev is None else (manifest, dev)
+    text = "\n".join(
+        (
+            f"# Fine-tunes {start} on {seconds / 60:.1f} minutes of speech; written by asr train.",
+            *_toml(_table(model, train, dev, plan(seconds))),
+            "",
+        )
     )
-    write_whole(path, (comment + "\n".join(_toml(table)) + "\n").encode())
+    parse_config(text, path, overrides)
+    make_run_folder(folder)
+    if parts is not None:
+        _write_parts(parts, train, dev)
+    write_whole(path, text.encode())
     return path
 
 
-def _split(utterances: Sequence[Utterance], folder: Path) -> tuple[Path, Path]:
+def _check_manifests(manifest: Path, dev: Path | None) -> None:
+    """Refuse manifests with problems, and what is no manifest; dev: None without one."""
+    makers = {".csv": "table", ".tsv": "table"}
+    for given in (manifest, dev) if dev is not None else (manifest,):
+        maker = "folder" if given.is_dir() else makers.get(given.suffix.lower())
+        if maker is not None:
+            raise UserError(
+                f"{given}: a {maker}; wanted a manifest: "
+                f"asr prepare {maker} {given} {given.with_suffix('.jsonl')}"
+            )
+        require_clean(given, Vocabulary.characters().inventory)
+
+
+def _write_parts(parts: Split, train: Path, dev: Path) -> None:
     """Write the manifests of a training and a dev set."""
-    found = split(utterances, DEV_SHARE)
-    train, dev = folder / "train.jsonl", folder / "dev.jsonl"
-    write_manifest(train, found.train)
-    write_manifest(dev, found.dev)
-    whom = "speakers that are not trained on" if found.by_speaker else "utterances"
-    log_line(f"{dev}: {len(found.dev)} utterances held out to validate on, of {whom}")
-    return train, dev
+    write_manifest(train, parts.train)
+    write_manifest(dev, parts.dev)
+    log_line(f"{dev}: {len(parts.dev)} utterances held out to validate on; {parts.how}")
 
 
 def _table(model: ModelFolder, manifest: Path, dev: Path, plan: Plan) -> dict[str, Any]:

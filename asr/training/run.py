@@ -20,6 +20,7 @@ from asr.training.distributed import rank, run_in_processes
 from asr.training.fingerprint import fingerprint
 from asr.training.journal import log_line, write_json
 from asr.training.loop import model_folder, train
+from asr.training.run_folder import make_run_folder
 from asr.training.state import Progress, average_weights, open_checkpoint
 from asr.training.stopping import on_interrupt, on_sigterm
 
@@ -42,13 +43,10 @@ def run(
         UserError: the config, the data or the run folder cannot be used.
     """
     config = load_config(config_file, overrides)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot create the run folder: {error.strerror}") from error
     data = data or config_file.parent
     if isinstance(config, SpeechConfig) and not (folder / "config.json").exists():
         _check_manifests(config, data, config_file.parent)
+    make_run_folder(folder)
     arguments = (config, folder, data, config_file.parent, continue_anyway)
     with on_sigterm():
         is_finished = run_in_processes(config.training.processes, _run_here, *arguments)

@@ -2,7 +2,7 @@
 
 from asr.training.config.common import LossSettings, TrainingSettings
 from asr.training.config.language import LanguageConfig, LanguageDataSettings
-from asr.training.config.load import TASKS, Config, config_from_table, load_config
+from asr.training.config.load import TASKS, Config, config_from_table, load_config, parse_config
 from asr.training.config.speech import (
     AugmentSettings,
     ManifestSettings,
@@ -39,4 +39,5 @@ __all__ = [
     "TranslationLossSettings",
     "config_from_table",
     "load_config",
+    "parse_config",
 ]

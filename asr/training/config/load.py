@@ -38,10 +38,22 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
             wrong type or is out of range.
     """
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot read the config: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a TOML file: {error}") from error
+    return parse_config(text, path, overrides)
+
+
+def parse_config(text: str, path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Return the config of the text of a file; otherwise as `load_config`.
+
+    path: of the file, for messages.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not a TOML file: {error}") from error
     unread_before = _unread(table)
     for override in overrides:
