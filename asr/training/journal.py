@@ -71,6 +71,17 @@ class Journal:
         write_whole(self._path, "".join(f"{line}\n" for line in kept).encode())
 
 
+def dev_metrics(folder: Path, step: int) -> dict[str, float]:
+    """Return the figures of the validation of a step, in the order of the log; empty if unknown."""
+    path = folder / "metrics.jsonl"
+    if not path.is_file():
+        return {}
+    for line in reversed(path.read_text("utf-8", errors="replace").splitlines()):
+        if _step_of(line) == step and (found := json.loads(line)).get("kind") == "dev":
+            return {name: value for name, value in found.items() if isinstance(value, float)}
+    return {}
+
+
 def _step_of(line: str) -> int | None:
     """Return the step of a line; None if the line is damaged, such as one that a kill cut off."""
     try:

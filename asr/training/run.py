@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from asr.training.config import Config, LanguageConfig, SpeechConfig, load_confi
 from asr.training.contract import Task
 from asr.training.distributed import rank, run_in_processes
 from asr.training.fingerprint import fingerprint
-from asr.training.journal import log_line, write_json
+from asr.training.journal import dev_metrics, log_line, write_json
 from asr.training.loop import model_folder, train
 from asr.training.run_folder import make_run_folder
 from asr.training.state import Progress, average_weights, open_checkpoint
@@ -100,11 +100,12 @@ def _run_here(
         with on_interrupt():
             progress = train(task, config.training, folder, config.seed, checkpoint, begun_with)
         if rank() == 0 and progress is not None:
-            _finish(task, progress, folder)
+            after = _finish(task, progress, folder)
             start = config.training.start_from
             source = read_folder(Path(start)).path if start else None
             if source is not None:
                 copy_companions(source, folder / "model")
+                _log_gain(task, folder, after)
             write_card(folder / "model", config, progress, source)
         return progress is not None
 
@@ -145,26 +146,53 @@ def _make_task(config: Config, data: Path, config_folder: Path, folder: Path) ->
     return TranslationTask(config, data, config_folder)
 
 
-def _finish(task: Task, progress: Progress, folder: Path) -> None:
-    """Save the average of the best models, or the best one if it is better on the dev set."""
+def _finish(task: Task, progress: Progress, folder: Path) -> dict[str, float]:
+    """Save the average of the best models, or the best one if it is better on the dev set.
+
+    Returns the figures of the saved model on the dev set.
+    """
     if not progress.best:
         raise UserError(f"{folder}: no validation has run yet; set training.validate_every lower")
     kept = _best_models(task, progress, folder)
     best = kept[0]
+    metrics = dev_metrics(folder, best.step)
     if len(kept) > 1:
         task.model.load_state_dict(average_weights([each.weights for each in kept]))
         task.model.eval()
         with torch.no_grad():
-            average = task.validate(progress.step, folder).figure
+            average = task.validate(progress.step, folder)
+        is_better = average.figure < best.figure
         log_line(
-            f"average of {len(kept)} models: {average:.2f}; best single model: {best.figure:.2f}"
+            f"average of {len(kept)} models: {_first(average.metrics, average.figure)}; "
+            f"best single model, of step {best.step}: {_first(metrics, best.figure)}; "
+            f"kept: the {'average' if is_better else 'best one'}"
         )
-        if average < best.figure:
-            return task.save(folder / "model")
+        if is_better:
+            task.save(folder / "model")
+            return average.metrics
     if not best.step:
         log_line("no step was better than step 0: the model keeps the weights that it began with")
     task.model.load_state_dict(best.weights)
     task.save(folder / "model")
+    return metrics
+
+
+def _first(metrics: Mapping[str, float], figure: float) -> str:
+    """Return the first figure with its name, such as `wer 12.34`; without any, the given one."""
+    return next((f"{name} {value:.2f}" for name, value in metrics.items()), f"{figure:.2f}")
+
+
+def _log_gain(task: Task, folder: Path, after: Mapping[str, float]) -> None:
+    """Log the word error rates before and after the fine-tuning of a recogniser, if known."""
+    from asr.training.tasks.speech import SpeechTask
+
+    before = dev_metrics(folder, 0)
+    if isinstance(task, SpeechTask) and "wer" in before and "wer" in after:
+        log_line(
+            f"WER on the {len(task.data.dev)} utterances to validate on, greedy search: before "
+            f"{before['wer']:.1f} %, after {after['wer']:.1f} %; next, with recordings of neither "
+            f"part: asr evaluate TEST.jsonl -m {folder / 'model'}"
+        )
 
 
 class _Kept(NamedTuple):

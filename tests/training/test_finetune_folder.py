@@ -1,6 +1,7 @@
 """The run folder of fine-tuning: what was begun is resumed, and nothing else is touched."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,30 @@ def test_a_finished_run_says_so(tones: Path, model: Path, finished: Path, capsys
     again += ["--set", "training.validate_every=1", "--set", "training.steps=1"]
     assert main(again) == 0
     assert "at step 2, beyond training.steps = 1: it ends here" in capsys.readouterr().err
+
+
+def test_the_gain_is_stated(tones: Path, model: Path, tmp_path: Path, capsys) -> None:
+    dev, run = tones / "dev.jsonl", tmp_path / "run"
+    assert main(command(model, tones / "train.jsonl", run, "--dev", dev)) == 0
+    lines = capsys.readouterr().err.splitlines()
+    (chosen,) = [each for each in lines if "best single" in each]
+    last = lines[-1]
+    entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    rates = {each["step"]: each["wer"] for each in entries if each["kind"] == "dev"}
+    found = re.fullmatch(
+        r"average of 3 models: wer (.*); best single model, of step (\d): wer (.*); kept: the (.*)",
+        chosen,
+    )
+    assert found is not None
+    average, step, best, kept = found.groups()
+    assert best == f"{rates[int(step)]:.2f}"
+    after = float(average if kept == "average" else best)
+    count = len(dev.read_text("utf-8").splitlines())
+    assert last == (
+        f"WER on the {count} utterances to validate on, greedy search: before {rates[0]:.1f} %, "
+        f"after {after:.1f} %; next, with recordings of neither part: asr evaluate TEST.jsonl "
+        f"-m {run / 'model'}"
+    )
 
 
 def test_another_model_manifest_or_dev_set_is_refused(
