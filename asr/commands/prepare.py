@@ -9,9 +9,8 @@ from pathlib import Path
 from asr.corpora import check_manifest, folder, librispeech, pseudo_labels, read_manifest
 from asr.corpora.entries import Entry, write_entries
 from asr.corpora.held_out import split_off
+from asr.corpora.left_out import LeftOut, described
 from asr.text.vocabulary import Vocabulary
-
-SHOWN = 5  # most recordings without a text to list
 
 
 def run_librispeech(root: Path, output: Path, subsets: Sequence[str] | None, download: bool) -> int:
@@ -33,8 +32,7 @@ def run_folder(audio: Path, manifest: Path, dev: Path | None, share: float) -> i
     Raises:
         UserError: see `asr.corpora.folder.prepare` and `asr.corpora.held_out.split_off`.
     """
-    without_text = folder.prepare(audio, manifest)
-    _report(manifest, dev, share, without_text, "recordings without a .txt file")
+    _report(manifest, dev, share, folder.prepare(audio, manifest))
     return 0
 
 
@@ -44,7 +42,8 @@ def run_table(
     """Write the manifest of a CSV or TSV table; otherwise as `run_folder`."""
     from asr.corpora.tables import read_table
 
-    return _write(read_table(table, audio), table, manifest, dev, share)
+    advice = "; --audio DIR names the folder that the recordings are relative to"
+    return _write(read_table(table, audio), table, manifest, dev, share, advice)
 
 
 def run_common_voice(
@@ -78,16 +77,18 @@ def run_nemo(lines: Path, manifest: Path, dev: Path | None, share: float) -> int
 
 
 def _write(
-    entries: Sequence[Entry], source: Path, manifest: Path, dev: Path | None, share: float
+    entries: Sequence[Entry],
+    source: Path,
+    manifest: Path,
+    dev: Path | None,
+    share: float,
+    advice: str = "",
 ) -> int:
-    missing = write_entries(manifest, entries, source)
-    _report(manifest, dev, share, missing, "recordings that do not exist")
+    _report(manifest, dev, share, write_entries(manifest, entries, source, advice))
     return 0
 
 
-def _report(
-    manifest: Path, dev: Path | None, share: float, left_out: Sequence[Path], reason: str
-) -> None:
+def _report(manifest: Path, dev: Path | None, share: float, left_out: Sequence[LeftOut]) -> None:
     """Split the dev set off, print what the manifests hold, and name what they lack."""
     if dev is not None:
         how = split_off(manifest, dev, share).how
@@ -95,10 +96,8 @@ def _report(
         print(f"{_described(dev)}; {how}")
     else:
         print(_described(manifest))
-    if left_out:
-        named = ", ".join(map(str, left_out[:SHOWN]))
-        more = ", …" if len(left_out) > SHOWN else ""
-        print(f"asr: left out {len(left_out)} {reason}: {named}{more}", file=sys.stderr)
+    for line in described(left_out):
+        print(f"asr: {line}", file=sys.stderr)
 
 
 def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,6 +13,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE, Waveform, read
+from asr.corpora.left_out import EMPTY, MISSING, LeftOut
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
 from asr.errors import UserError
 from asr.text.normalize import normalize
@@ -25,7 +26,7 @@ class Entry(NamedTuple):
 
     id: None makes it from the audio. written: what was said, as written; spoken: the same with
     numbers and abbreviations spelt out, None if not known. start, end: seconds in the recording;
-    None for its own start and end.
+    None for its own start and end. line: of the list, for messages.
     """
 
     audio: Path
@@ -37,6 +38,7 @@ class Entry(NamedTuple):
     accent: str | None = None
     start: float | None = None
     end: float | None = None
+    line: int | None = None
 
     @property
     def is_part(self) -> bool:
@@ -44,26 +46,38 @@ class Entry(NamedTuple):
         return self.start is not None or self.end is not None
 
 
-def write_entries(manifest: Path, entries: Sequence[Entry], source: Path) -> list[Path]:
-    """Write the manifest of entries and return the recordings that are missing, which it lacks.
+def write_entries(
+    manifest: Path, entries: Sequence[Entry], source: Path, advice: str = ""
+) -> list[LeftOut]:
+    """Write the manifest of entries and return what it lacks: recordings that cannot be used.
 
+    These are missing or damaged ones, parts outside their recording, and those without a text.
     Parts of recordings are written as FLAC files next to the manifest, into a folder with its name.
-    source: where the entries come from, for messages.
+    source: where the entries come from, and advice: where no recording exists; for messages.
 
     Raises:
-        UserError: there are no entries, none of the recordings exist, two entries have one id, a
-            part lies outside its recording, or a file cannot be read.
+        UserError: there are no entries, two have one id, or none of the recordings can be used.
     """
     if not entries:
         raise UserError(f"{source}: no utterances in it")
     missing = sorted({each.audio for each in entries if not each.audio.is_file()})
-    left_out = set(missing)
-    kept = [each for each in entries if each.audio not in left_out]
+    left_out = [LeftOut(each, MISSING) for each in missing]
+    absent = set(missing)
+    kept = [each for each in entries if each.audio not in absent]
     if not kept:
-        raise UserError(f"{source}: none of its recordings exist, such as {missing[0]}")
+        raise UserError(
+            f"{source}: none of its recordings exist: looked for {missing[0].absolute()}{advice}"
+        )
+    empty = [each for each in kept if not (each.spoken or each.written).strip()]
+    left_out += [LeftOut(each.audio, EMPTY) for each in empty]
+    kept = [each for each in kept if (each.spoken or each.written).strip()]
     _require_distinct(kept, source)
-    write_manifest(manifest, _utterances(kept, manifest.with_suffix("")))
-    return missing
+    utterances, unusable = _utterances(kept, manifest.with_suffix(""))
+    left_out += unusable
+    if not utterances:
+        raise UserError(f"{source}: no recording can be used, such as {left_out[-1]}")
+    write_manifest(manifest, utterances)
+    return left_out
 
 
 def found_audio(folder: Path, name: str) -> Path:
@@ -75,26 +89,44 @@ def found_audio(folder: Path, name: str) -> Path:
     return next((each for each in tried if each.is_file()), path)
 
 
+def path_id(audio: Path, folder: Path) -> str:
+    """Return the id of a recording: its path in the folder without its ending, or its name."""
+    inside = audio.relative_to(folder) if audio.is_relative_to(folder) else Path(audio.name)
+    return inside.with_suffix("").as_posix()
+
+
 def _identifier(entry: Entry) -> str:
     return entry.id or entry.audio.stem
 
 
 def _require_distinct(entries: Sequence[Entry], source: Path) -> None:
-    seen: set[str] = set()
+    seen: dict[str, Entry] = {}
     for entry in entries:
         identifier = _identifier(entry)
-        if identifier in seen:
+        first = seen.setdefault(identifier, entry)
+        if first is entry:
+            continue
+        if entry.line is None:
             raise UserError(f"{source}: the id {identifier!r} occurs twice; ids must be unique")
-        seen.add(identifier)
+        raise UserError(
+            f"{source}:{entry.line}: the id {identifier!r} is already used in line {first.line}; "
+            "ids must be unique"
+        )
 
 
-def _utterances(entries: Sequence[Entry], folder: Path) -> Iterator[Utterance]:
-    """Yield utterances; folder: of the parts of recordings, each of which is read once."""
-    cut = _cut_parts(entries, folder)
+def _utterances(entries: Sequence[Entry], folder: Path) -> tuple[list[Utterance], list[LeftOut]]:
+    """Return utterances and what cannot be used; folder: of the parts of recordings."""
+    cut, left_out = _cut_parts(entries, folder)
+    utterances = []
     for place, entry in enumerate(entries):
-        whole = entry.audio
-        audio, seconds = cut[place] if entry.is_part else (whole, audio_duration(whole))
-        yield Utterance(
+        if entry.is_part and place not in cut:
+            continue
+        try:
+            audio, seconds = cut[place] if entry.is_part else _whole(entry.audio)
+        except UserError as error:
+            left_out.append(LeftOut(entry.audio, str(error)))
+            continue
+        utterance = Utterance(
             id=_identifier(entry),
             audio=audio,
             text=normalize(entry.written if entry.spoken is None else entry.spoken),
@@ -104,26 +136,43 @@ def _utterances(entries: Sequence[Entry], folder: Path) -> Iterator[Utterance]:
             accent=entry.accent,
             written=entry.written,
         )
+        utterances.append(utterance)
+    return utterances, left_out
 
 
-def _cut_parts(entries: Sequence[Entry], folder: Path) -> dict[int, tuple[Path, float]]:
-    """Write the parts of recordings; return file and seconds of each by its place.
+def _whole(audio: Path) -> tuple[Path, float]:
+    return audio, audio_duration(audio)
 
-    The files are numbered: an id need not be the name of a file.
+
+def _cut_parts(
+    entries: Sequence[Entry], folder: Path
+) -> tuple[dict[int, tuple[Path, float]], list[LeftOut]]:
+    """Write the parts of recordings, each of which is read once.
+
+    Returns file and seconds of each by its place, and what cannot be used. The files are numbered:
+    an id need not be the name of a file.
     """
     places = [place for place, each in enumerate(entries) if each.is_part]
     found: dict[int, tuple[Path, float]] = {}
-    if places:
-        folder.mkdir(parents=True, exist_ok=True)
+    left_out: list[LeftOut] = []
     places.sort(key=lambda place: entries[place].audio)
     for audio, its in groupby(places, lambda place: entries[place].audio):
-        waveform = read(audio)
+        try:
+            waveform = read(audio)
+        except UserError as error:
+            left_out.append(LeftOut(audio, str(error)))
+            continue
         for place in its:
-            samples = _part(entries[place], waveform)
+            try:
+                samples = _part(entries[place], waveform)
+            except UserError as error:
+                left_out.append(LeftOut(audio, str(error)))
+                continue
+            folder.mkdir(parents=True, exist_ok=True)
             file = folder / f"{place:06d}.flac"
             soundfile.write(file, samples, SAMPLE_RATE, subtype="PCM_16")
             found[place] = file, len(samples) / SAMPLE_RATE
-    return found
+    return found, left_out
 
 
 def _part(entry: Entry, waveform: Waveform) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from asr.corpora.entries import Entry
+from asr.corpora.entries import Entry, path_id
 from asr.errors import UserError
 from asr.text.lines import read_entries
 
@@ -37,7 +37,8 @@ def _entry(path: Path, number: int, line: str, position: int) -> Entry:
         ) from None
     speaker = record.get("speaker")
     # Several lines may cut one recording, so the position makes the id.
-    identifier = f"{audio.stem}-{position}" if start is not None else None
+    whole = path_id(audio, path.parent)
+    identifier = f"{audio.stem}-{position}" if start is not None else whole
     return Entry(
         audio,
         str(text),
@@ -45,4 +46,5 @@ def _entry(path: Path, number: int, line: str, position: int) -> Entry:
         speaker=None if speaker is None else str(speaker),
         start=start,
         end=end,
+        line=number,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from asr.corpora.entries import Entry, found_audio
+from asr.corpora.entries import Entry, found_audio, path_id
 from asr.errors import UserError
 from asr.text.lines import read_lines
 
@@ -33,7 +33,7 @@ def read_table(path: Path, folder: Path | None = None) -> list[Entry]:
 
     Raises:
         UserError: the file cannot be read, has no column of audio or text, or a row has too few
-            columns.
+            or too many columns.
     """
     folder = path.parent if folder is None else folder
     rows = _rows(path)
@@ -41,32 +41,48 @@ def read_table(path: Path, folder: Path | None = None) -> list[Entry]:
     places = _places(path, header)
     entries = []
     for number, row in rows:
-        if len(row) < len(header):
-            raise UserError(f"{path}:{number}: got {len(row)} columns, wanted {len(header)}")
+        _require_as_many(path, number, row, header)
         fields = {name: row[place].strip() or None for name, place in places.items()}
         audio, written = fields.pop("audio"), fields.pop("written")
         if not audio:
             raise UserError(f"{path}:{number}: the column {header[places['audio']]!r} is empty")
+        recording = found_audio(folder, audio)
         entries.append(
             Entry(
-                found_audio(folder, audio),
+                recording,
                 written or "",
-                id=fields.get("id"),
+                id=fields.get("id") or path_id(recording, folder),
                 spoken=fields.get("spoken"),
                 speaker=fields.get("speaker"),
                 gender=fields.get("gender"),
                 accent=fields.get("accent"),
+                line=number,
             )
         )
     return entries
+
+
+def _require_as_many(path: Path, number: int, row: list[str], header: list[str]) -> None:
+    """Refuse a row with another number of columns than the header; empty ones at its end may be."""
+    if len(row) < len(header) or any(each.strip() for each in row[len(header) :]):
+        advice = "; a text with a separator in it needs quotation marks around it"
+        raise UserError(
+            f"{path}:{number}: got {len(row)} columns, wanted {len(header)}"
+            f"{advice if len(row) > len(header) else ''}"
+        )
 
 
 def read_common_voice(folder: Path, table: str) -> list[Entry]:
     """Read a table of a release of Common Voice: folder/TABLE and folder/clips.
 
     Raises:
-        UserError: as `read_table`.
+        UserError: the folder is a file, or as `read_table`.
     """
+    if folder.is_file():
+        raise UserError(
+            f"{folder}: a file; wanted the folder of the release: {folder.parent}, with "
+            f"--table {folder.name}"
+        )
     return read_table(folder / table, folder / "clips")
 
 
@@ -86,7 +102,7 @@ def read_ljspeech(folder: Path) -> list[Entry]:
             raise UserError(f"{path}:{number}: got {line[:40]!r}, wanted id|text or id|text|spoken")
         spoken = texts[1] if len(texts) > 1 else None
         audio = found_audio(folder / "wavs", identifier)
-        entries.append(Entry(audio, texts[0], id=identifier, spoken=spoken))
+        entries.append(Entry(audio, texts[0], id=identifier, spoken=spoken, line=number))
     return entries
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from asr.cli import main
 from asr.corpora.folder import prepare
+from asr.corpora.left_out import NO_RECORDING, NO_TEXT, LeftOut
 from asr.corpora.manifest import check_manifest, read_manifest
 from asr.errors import UserError
 
@@ -25,7 +27,8 @@ def test_texts_beside_recordings(tmp_path: Path) -> None:
     record(folder / "day" / "a.wav", "It's 5.")
     record(folder / "noise.ogg", "")
     (folder / "notes.txt").write_text("belongs to nothing")
-    assert prepare(folder, folder / "manifest.jsonl") == []
+    alone = [LeftOut(folder / "notes.txt", NO_RECORDING)]
+    assert prepare(folder, folder / "manifest.jsonl") == alone
     found = {u.id: u for u in read_manifest(folder / "manifest.jsonl")}
     assert {i: u.text for i, u in found.items()} == {
         "b": "good morning",
@@ -40,7 +43,7 @@ def test_texts_beside_recordings(tmp_path: Path) -> None:
 def test_recordings_without_a_text_are_reported_and_left_out(tmp_path: Path) -> None:
     record(tmp_path / "a.wav", "hello")
     missing = [record(tmp_path / "b.wav"), record(tmp_path / "c" / "d.wav")]
-    assert prepare(tmp_path, tmp_path / "m.jsonl") == missing
+    assert prepare(tmp_path, tmp_path / "m.jsonl") == [LeftOut(each, NO_TEXT) for each in missing]
     assert [u.id for u in read_manifest(tmp_path / "m.jsonl")] == ["a"]
 
 
@@ -71,3 +74,22 @@ def test_a_text_that_is_not_utf8_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("naïve".encode("latin-1"))
     with pytest.raises(UserError, match=r"a\.txt.*UTF-8"):
         prepare(tmp_path, tmp_path / "m.jsonl")
+
+
+def test_all_files_that_cannot_be_used_are_named_at_once(tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "mine"
+    record(folder / "a.wav", "hello")
+    record(folder / "latin.wav", "")
+    (folder / "latin.txt").write_bytes("naïve".encode("latin-1"))
+    for name in ("broken", "torn"):
+        (folder / f"{name}.wav").write_bytes(b"no audio")
+        (folder / f"{name}.txt").write_text("hello", "utf-8")
+    for ending in ("wav", "flac"):
+        record(folder / f"twice.{ending}", "whose?")
+    manifest = tmp_path / "m.jsonl"
+    assert main(["prepare", "folder", str(folder), str(manifest)]) == 0
+    assert [each.id for each in read_manifest(manifest)] == ["a"]
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 4 and all(line.startswith("asr: left out ") for line in told)
+    for name in ("latin.txt", "broken.wav", "torn.wav", "twice.flac"):
+        assert sum(str(folder / name) in line for line in told) == 1

@@ -15,6 +15,7 @@ from asr.corpora import check_manifest, read_manifest
 from asr.corpora.entries import Entry, write_entries
 from asr.corpora.held_out import MOST, split
 from asr.corpora.kaldi import read_kaldi
+from asr.corpora.left_out import LeftOut
 from asr.corpora.manifest import Utterance
 from asr.corpora.nemo import read_nemo
 from asr.corpora.tables import read_common_voice, read_ljspeech, read_table
@@ -38,8 +39,8 @@ def test_tables(tmp_path: Path) -> None:
         '\ufeffPath;Sentence;client_id\na.wav;"Hi; ""you""\nthere";ann\nb.wav;No;\n', "utf-8"
     )
     assert fields(read_table(tmp_path / "x.csv"), tmp_path) == [
-        ("a.wav", 'Hi; "you"\nthere', None, None, "ann", None, None),
-        ("b.wav", "No", None, None, None, None, None),
+        ("a.wav", 'Hi; "you"\nthere', "a", None, "ann", None, None),
+        ("b.wav", "No", "b", None, None, None, None),
     ]
 
 
@@ -52,7 +53,7 @@ def test_common_voice_and_its_quotation_marks(tmp_path: Path) -> None:
     )
     assert fields(read_common_voice(tmp_path, "validated.tsv"), tmp_path / "clips") == [
         (
-            *("common_voice_en_1.wav", '"Go," he said.', None, None),
+            *("common_voice_en_1.wav", '"Go," he said.', "common_voice_en_1", None),
             *("f00", "female", "United States English"),
         )
     ]
@@ -113,8 +114,61 @@ def test_times_that_are_not_finite_are_one_line(tmp_path: Path, start: float) ->
 
 def test_missing_recordings_are_left_out(tmp_path: Path) -> None:
     entries = [Entry(sound(tmp_path / "a.wav"), "good"), Entry(tmp_path / "b.wav", "bad")]
-    assert write_entries(tmp_path / "my.jsonl", entries, tmp_path) == [tmp_path / "b.wav"]
+    entries += [Entry(sound(tmp_path / "c.wav"), " "), Entry(tmp_path / "d.wav", "torn")]
+    entries += [Entry(tmp_path / "d.wav", "part", "d-2", start=0.0)]
+    (tmp_path / "d.wav").write_bytes(b"no audio")
+    found = write_entries(tmp_path / "my.jsonl", entries, tmp_path)
+    assert found[:2] == [
+        LeftOut(tmp_path / "b.wav", "no such file"),
+        LeftOut(tmp_path / "c.wav", "its text is empty"),
+    ]
+    assert [each.path for each in found[2:]] == [tmp_path / "d.wav"] * 2
     assert [each.id for each in read_manifest(tmp_path / "my.jsonl")] == ["a"]
+
+
+def test_one_file_name_in_two_folders(tmp_path: Path) -> None:
+    for name in ("am/one.wav", "pm/one.wav"):
+        sound(tmp_path / name)
+    file, manifest = tmp_path / "x.csv", tmp_path / "my.jsonl"
+    sound(tmp_path / "no.5.wav")
+    file.write_text("audio,text\nno.5,good\n", "utf-8")
+    assert [each.id for each in read_table(file)] == ["no.5"]
+    file.write_text("audio,text\nam/one.wav,good\npm/one.wav,bad\n", "utf-8")
+    assert write_entries(manifest, read_table(file), file) == []
+    assert [each.id for each in read_manifest(manifest)] == ["am/one", "pm/one"]
+    lines = [{"audio_filepath": f"{each}/one.wav", "text": "good"} for each in ("am", "pm")]
+    nemo = tmp_path / "nemo.json"
+    nemo.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    write_entries(manifest, read_nemo(nemo), nemo)
+    assert [each.id for each in read_manifest(manifest)] == ["am/one", "pm/one"]
+    file.write_text("audio,text\nam/one.wav,good\n\nam/one.wav,bad\n", "utf-8")
+    with pytest.raises(UserError, match=r"x\.csv:4: the id 'am/one' is already used in line 2"):
+        write_entries(manifest, read_table(file), file)
+
+
+def test_the_command_says_where_it_looked(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.csv").write_text("audio,text\nam/one.wav,good\n", "utf-8")
+    assert cli.main(["prepare", "table", "my.csv", "my.jsonl"]) == 2
+    told = capsys.readouterr().err
+    assert f"looked for {tmp_path / 'am/one.wav'}; --audio DIR names" in told
+    assert cli.main(["prepare", "commonvoice", "my.csv", "my.jsonl"]) == 2
+    assert "wanted the folder of the release: ., with --table my.csv" in capsys.readouterr().err
+
+
+def test_why_no_speaker_is_held_out(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(4):
+        sound(tmp_path / f"{number}.wav")
+    for speakers, message in [
+        ("", "speakers are not known"),
+        ("aaaa", "there is one speaker"),
+        ("aabb", "each has too much of the speech"),
+    ]:
+        rows = [f"{at},good morning,{speakers[at : at + 1]}" for at in range(4)]
+        Path("my.csv").write_text("\n".join(["path,text,speaker", *rows]), "utf-8")
+        assert cli.main(["prepare", "table", "my.csv", "my.jsonl", "--dev", "dev.jsonl"]) == 0
+        assert message in capsys.readouterr().out
 
 
 utterances = st.lists(
@@ -170,7 +224,7 @@ def test_the_command_splits_a_dev_set_off(tmp_path: Path, capsys, monkeypatch) -
     assert cli.main(command) == 0
     out = capsys.readouterr().out
     assert "my.jsonl: 4 utterances" in out
-    assert "dev.jsonl: 2 utterances" in out and "speakers that are not trained on" in out
+    assert "dev.jsonl: 2 utterances" in out and "their speakers are not trained on" in out
 
 
 @pytest.mark.parametrize(
@@ -178,6 +232,7 @@ def test_the_command_splits_a_dev_set_off(tmp_path: Path, capsys, monkeypatch) -
     [
         ("x.csv", "a,b\n1,2\n", "columns a, b; wanted one of audio, path"),
         ("x.csv", "audio,text\na.wav\n", "x.csv:2: got 1 columns, wanted 2"),
+        ("x.csv", "audio,text\na.wav,hello, there\n", "x.csv:2: got 3 columns, wanted 2; a text"),
         ("x.csv", 'audio,text\na.wav,"b\n', "x.csv:2"),
         ("x.csv", "audio,text\n", "no utterances in it"),
         ("x.csv", "audio,text\na.wav,good\n", "none of its recordings exist"),
