@@ -10,6 +10,8 @@ from asr.corpora import check_manifest, folder, librispeech, pseudo_labels, read
 from asr.corpora.entries import Entry, write_entries
 from asr.corpora.held_out import split_off
 from asr.corpora.left_out import LeftOut, described
+from asr.corpora.remarks import remarks, shared_recordings
+from asr.errors import warn
 from asr.text.vocabulary import Vocabulary
 
 
@@ -91,9 +93,11 @@ def _write(
 def _report(manifest: Path, dev: Path | None, share: float, left_out: Sequence[LeftOut]) -> None:
     """Split the dev set off, print what the manifests hold, and name what they lack."""
     if dev is not None:
-        how = split_off(manifest, dev, share).how
+        parts = split_off(manifest, dev, share)
         print(_described(manifest))
-        print(f"{_described(dev)}; {how}")
+        print(f"{_described(dev)}; {parts.how}")
+        if warning := shared_recordings(parts.train, parts.dev):
+            warn(warning)
     else:
         print(_described(manifest))
     for line in described(left_out):
@@ -110,18 +114,28 @@ def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:
     return 0
 
 
-def run_check(manifest: Path) -> int:
-    """Print the problems of a manifest, one a line; return 0 if there are none, else 2.
+def run_check(manifests: Sequence[Path]) -> int:
+    """Print the problems of manifests, one a line; return 0 if there are none, else 2.
+
+    What is allowed, but often a mistake, is a warning on stderr: in one of them, or in all together
+    where a recording occurs twice.
 
     Raises:
-        UserError: the manifest cannot be read at all.
+        UserError: a manifest cannot be read at all.
     """
-    problems = check_manifest(manifest, Vocabulary.characters().inventory)
-    for problem in problems:
-        print(f"{manifest}:{problem.line}: {problem.what}")
-    if not problems:
-        print(_described(manifest))
-    return 2 if problems else 0
+    status = 0
+    for manifest in manifests:
+        problems = check_manifest(manifest, Vocabulary.characters().inventory)
+        for problem in problems:
+            print(f"{manifest}:{problem.line}: {problem.what}")
+        if problems:
+            status = 2
+        else:
+            print(_described(manifest))
+    if status == 0:
+        for remark in remarks([each for one in manifests for each in read_manifest(one)]):
+            warn(remark)
+    return status
 
 
 def _described(manifest: Path) -> str:

@@ -61,11 +61,14 @@ Their text is not checked.""",
     check = add_command(
         kinds,
         "check",
-        "check a manifest and its audio",
-        "Print the problems of a manifest, one a line; the exit status is 2 if there are any.",
-        "  asr prepare check my.jsonl",
+        "check manifests and their audio",
+        """Print the problems of manifests, one a line; the exit status is 2 if there are any.
+Without any, warn of what is often a mistake: empty texts, texts much too short for their audio,
+characters that are dropped, utterances too long to train on, and recordings that occur twice, in
+one manifest or in two.""",
+        "  asr prepare check train.jsonl dev.jsonl",
     )
-    check.add_argument("manifest", type=Path, metavar="MANIFEST", help="JSON lines.")
+    check.add_argument("manifest", type=Path, nargs="+", metavar="MANIFEST", help="JSON lines.")
     check.set_defaults(command="prepare_check")
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 from asr.checksums import write_whole
 from asr.corpora.held_out import Split, split
 from asr.corpora.manifest import read_manifest, require_clean, write_manifest
-from asr.errors import UserError
+from asr.corpora.remarks import remarks, shared_recordings
+from asr.errors import UserError, warn
 from asr.model_folder import ModelFolder, read_folder
 from asr.models.settings import SpeechSettings
 from asr.tables import from_table, unread_names
@@ -82,24 +83,26 @@ def write_config(
         raise UserError(f"{folder}: holds another run; wanted a new folder")
     _check_manifests(manifest, dev)
     utterances = read_manifest(manifest)
-    parts = split(utterances, DEV_SHARE) if dev is None else None
-    seconds = sum(each.duration for each in (utterances if parts is None else parts.train))
+    if dev is None:
+        parts = split(utterances, DEV_SHARE)
+        files = folder / TRAIN, folder / DEV
+    else:
+        parts = Split(utterances, read_manifest(dev), by_speaker=False)
+        files = manifest, dev
+    seconds = sum(each.duration for each in parts.train)
     if seconds < LEAST:
         raise UserError(
             f"{manifest}: {seconds:.0f} s of speech to train on; wanted at least {LEAST:.0f} s"
         )
-    train, dev = (folder / TRAIN, folder / DEV) if dev is None else (manifest, dev)
-    text = "\n".join(
-        (
-            f"# Fine-tunes {start} on {seconds / 60:.1f} minutes of speech; written by asr train.",
-            *_toml(_table(model, train, dev, plan(seconds))),
-            "",
-        )
-    )
+    comment = f"# Fine-tunes {start} on {seconds / 60:.1f} minutes of speech; written by asr train."
+    text = "\n".join((comment, *_toml(_table(model, *files, plan(seconds))), ""))
     parse_config(text, path, overrides)
     make_run_folder(folder)
-    if parts is not None:
-        _write_parts(parts, train, dev)
+    for warning in (*remarks(parts.train), shared_recordings(parts.train, parts.dev)):
+        if warning:
+            warn(warning)
+    if dev is None:
+        _write_parts(parts, *files)
     write_whole(path, text.encode())
     return path
 

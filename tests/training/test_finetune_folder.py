@@ -9,6 +9,7 @@ from tiny_model import write_tiny_model
 from tones import write_tones
 
 from asr.cli import main
+from asr.training.finetune import write_config
 
 SHORT = ["training.steps=2", "training.validate_every=1", "batches.size=12"]
 
@@ -151,6 +152,20 @@ def test_nothing_is_written_before_everything_is_checked(
     assert main(command(model, good, run, "--set", "training.stps=3")) == 2
     assert "did you mean steps" in capsys.readouterr().err and not run.exists()
     assert main(command(model, good, run)) == 0
+
+
+def test_recordings_on_both_sides_are_a_warning(
+    tones: Path, model: Path, tmp_path: Path, capsys
+) -> None:
+    manifest = tones / "train.jsonl"
+    for dev, count in ((manifest, 1), (tones / "dev.jsonl", 0)):
+        write_config(str(model), manifest, dev, tmp_path / f"run{count}")
+        told = capsys.readouterr().err
+        assert told.count("30 recordings to validate on also trained on") == count
+        assert "dropped" not in told
+    strange = part_of(manifest, tmp_path / "strange.jsonl", slice(None), text="東京 do", norm=None)
+    write_config(str(model), strange, tones / "dev.jsonl", tmp_path / "strange")
+    assert "60 characters that the model cannot write are dropped" in capsys.readouterr().err
 
 
 def test_what_is_no_manifest_or_model(tones: Path, model: Path, tmp_path: Path, capsys) -> None:

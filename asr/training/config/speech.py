@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from asr.corpora.remarks import LONGEST_TRAINED
 from asr.errors import UserError
 from asr.models.settings import SpeechSettings
 from asr.tables import Settings, Unread, about, setting, share
@@ -56,7 +57,9 @@ class SpeechDataSettings(Settings):
         most=1000,
     )
     longest: float = setting(
-        20.0, "Longest utterance to train on, in seconds; longer ones are left out.", above=0
+        LONGEST_TRAINED,
+        "Longest utterance to train on, in seconds; longer ones are left out.",
+        above=0,
     )
     frame_cache: str = setting(
         "",
