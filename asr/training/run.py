@@ -188,8 +188,9 @@ def _log_gain(task: Task, folder: Path, after: Mapping[str, float]) -> None:
 
     before = dev_metrics(folder, 0)
     if isinstance(task, SpeechTask) and "wer" in before and "wer" in after:
+        noun = "utterance" if len(task.data.dev) == 1 else "utterances"
         log_line(
-            f"WER on the {len(task.data.dev)} utterances to validate on, greedy search: before "
+            f"WER on the {len(task.data.dev)} {noun} to validate on, greedy search: before "
             f"{before['wer']:.1f} %, after {after['wer']:.1f} %; next, with recordings of neither "
             f"part: asr evaluate TEST.jsonl -m {folder / 'model'}"
         )
