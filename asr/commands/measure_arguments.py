@@ -88,16 +88,21 @@ def add_score(commands: Any) -> None:
     parser = add_command(
         commands,
         "score",
-        "compare two files of transcripts",
-        """Count the errors of hypotheses. Two .jsonl files are paired by id (or audio file name),
-two text files line by line. Without --normalize, texts are compared unchanged.""",
+        "score transcripts, or compare two systems",
+        """Count the errors of hypotheses. .jsonl files are paired by id (or audio file name), text
+files line by line. Without --normalize, texts are compared unchanged. With two files of
+hypotheses, print the difference of their word error rates with a confidence interval, by a paired
+bootstrap: if it does not contain 0, the difference is more than chance.""",
         """  asr score data/speech/manifest.jsonl hypotheses.jsonl --normalize
+  asr score test.jsonl before.jsonl after.jsonl --normalize
   asr score reference.txt hypothesis.txt --worst 3""",
     )
     parser.add_argument("reference", type=Path, metavar="REF", help="References.")
-    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="Hypotheses.")
     parser.add_argument(
-        "--normalize", action="store_true", help="Normalise both to lower-case a to z."
+        "hypothesis", type=Path, nargs="+", metavar="HYP", help="Hypotheses, of one system or two."
+    )
+    parser.add_argument(
+        "--normalize", action="store_true", help="Normalise all to lower-case a to z."
     )
     parser.add_argument("--json", action="store_true", help="Report as JSON.")
     parser.add_argument(
