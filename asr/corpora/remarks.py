@@ -61,7 +61,8 @@ def shared_recordings(train: Sequence[Utterance], dev: Sequence[Utterance]) -> s
         return ""
     first, second = both[0]
     return (
-        f"{_recordings(both)} to validate on also trained on, byte for byte, such as "
+        f"{_recordings(both)} to validate on {'is' if len(both) == 1 else 'are'} also trained on, "
+        "byte for byte, such as "
         f"{second.audio} as {first.id!r} and {second.id!r}: the figures are too good"
     )
 

@@ -75,7 +75,7 @@ def test_the_same_recording_twice(tmp_path: Path, capsys) -> None:
     first, second = write(tmp_path, "abc", "ad"), write(tmp_path, "de", "ad")
     train, dev = read_manifest(first), read_manifest(second)
     assert [(one.id, two.id) for one, two in same_recordings([*train, *dev])] == [("a", "d")]
-    assert "1 recording to validate on also trained on" in shared_recordings(train, dev)
+    assert "1 recording to validate on is also trained on" in shared_recordings(train, dev)
     assert shared_recordings(train, dev[1:]) == ""
     assert main(["prepare", "check", str(first)]) == 0
     assert "warning" not in capsys.readouterr().err

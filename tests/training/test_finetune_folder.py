@@ -161,7 +161,7 @@ def test_recordings_on_both_sides_are_a_warning(
     for dev, count in ((manifest, 1), (tones / "dev.jsonl", 0)):
         write_config(str(model), manifest, dev, tmp_path / f"run{count}")
         told = capsys.readouterr().err
-        assert told.count("30 recordings to validate on also trained on") == count
+        assert told.count("30 recordings to validate on are also trained on") == count
         assert "dropped" not in told
     strange = part_of(manifest, tmp_path / "strange.jsonl", slice(None), text="東京 do", norm=None)
     write_config(str(model), strange, tones / "dev.jsonl", tmp_path / "strange")
