@@ -309,7 +309,7 @@ def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path: Path) -> N
         (["transcribe", "a", "--hotwords", "my names.txt"], "wanted a file that exists, or words"),
         (["prepare"], "required: WHAT"),
         (["translate", "a", "--sing", "b"], "arguments: --sing b (see asr translate --help)"),
-        (["prepare", "check", "a", "b"], "arguments: b (see asr prepare check --help)"),
+        (["prepare", "check", "a", "--loud"], "arguments: --loud (see asr prepare check --help)"),
     ],
 )
 def test_wrong_arguments_are_one_line(run, arguments: list[str], message: str) -> None:
@@ -449,7 +449,7 @@ def test_prepare_folder_then_check(run, clip: Path, tmp_path: Path) -> None:
     (folder / "one.txt").write_text("Good morning!", "utf-8")
     done = run("prepare", "folder", folder, manifest)
     assert done.status == 0 and "1 utterances" in done.out
-    assert "without a .txt" in done.err and "two.wav" in done.err
+    assert "no .txt file next to it" in done.err and "two.wav" in done.err
     assert [each.text for each in read_manifest(manifest)] == ["good morning"]
     assert run("prepare", "check", manifest).status == 0
     (folder / "one.wav").unlink()
