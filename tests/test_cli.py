@@ -418,7 +418,8 @@ def test_score_draws_the_worst(run, tmp_path: Path) -> None:
     reference, hypothesis = tmp_path / "r.txt", tmp_path / "h.txt"
     reference.write_text("one two three\nFour, five!\n", "utf-8")
     hypothesis.write_text("one too three\nfour five\n", "utf-8")
-    assert "3 errors in 5 words" in run("score", reference, hypothesis).out
+    done = run("score", reference, hypothesis)
+    assert "3 errors in 5 words" in done.out and not done.err
     done = run("score", reference, hypothesis, "--normalize")
     assert (
         done.status == 0 and "1 error in 5 words" in done.out and "HYP: one too three" in done.out
@@ -426,6 +427,15 @@ def test_score_draws_the_worst(run, tmp_path: Path) -> None:
     hypothesis.write_text("one\n", "utf-8")
     done = run("score", reference, hypothesis)
     assert done.status == 2 and len(done.err.splitlines()) == 1
+
+
+def test_score_warns_of_capitals(run, tmp_path: Path) -> None:
+    reference, hypothesis = tmp_path / "r.txt", tmp_path / "h.txt"
+    reference.write_text("ONE TWO THREE\nFour five\n", "utf-8")
+    hypothesis.write_text("one too three\nFour five\n", "utf-8")
+    done = run("score", reference, hypothesis)
+    assert "3 errors in 5 words" in done.out and "--normalize" in done.err
+    assert not run("score", reference, hypothesis, "--normalize").err
 
 
 def test_speech_without_a_text_becomes_a_corpus(run, clip: Path, tmp_path: Path) -> None:

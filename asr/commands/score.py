@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from asr.errors import UserError
+from asr.errors import UserError, warn
 from asr.scoring.comparison import compare
 from asr.scoring.transcripts import pair_transcripts
-from asr.scoring.words import COVERAGE, Scored, report, summarize, to_dict, worst
+from asr.scoring.words import COVERAGE, Scored, count_words, report, summarize, to_dict, worst
 from asr.text.normalize import normalize
 
 
@@ -30,6 +30,8 @@ def run(
     scored = [pair_transcripts(reference, each) for each in hypotheses]
     if normalized:
         scored = [_normalized(each, reference) for each in scored]
+    elif any(map(_differs_in_case, scored)):
+        warn("most errors are in capitals alone; --normalize scores lower-case words")
     if len(scored) == 2:
         return _compare(scored[0], scored[1], hypotheses, as_json)
     summary = summarize(scored[0])
@@ -66,6 +68,13 @@ def _compare(
         "resamples"
     )
     return 0
+
+
+def _differs_in_case(scored: Sequence[Scored]) -> bool:
+    """Return whether most word errors are none in lower case."""
+    exact = sum(count_words(one.reference, one.hypothesis).errors for one in scored)
+    lower = sum(count_words(one.reference.lower(), one.hypothesis.lower()).errors for one in scored)
+    return lower < exact / 2
 
 
 def _normalized(scored: Sequence[Scored], reference: Path) -> list[Scored]:
