@@ -60,7 +60,7 @@ def start(recognizer: Recognizer):
         wait_for(lambda: its.started)
         try:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            with httpx.Client(base_url=url, timeout=60, verify=False) as client:
+            with httpx.Client(base_url=url, timeout=300, verify=False) as client:
                 yield Running(url, service, its, client)
         finally:
             its.should_exit = True
