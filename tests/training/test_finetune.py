@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -137,3 +138,162 @@ def test_earlier_runs_resume_without_the_keys(tones: Path, model: Path, tmp_path
     assert key not in fingerprint(plain, tmp_path, tmp_path).config
     changed = load_config(file, [f"{key}=true"])
     assert key in fingerprint(changed, tmp_path, tmp_path).config
+
+
+# the run folder: what was begun is resumed, and nothing else is touched
+
+
+@pytest.fixture(scope="module")
+def finished(tones: Path, model: Path, tmp_path_factory) -> Path:
+    """A finished run on train.jsonl without --dev."""
+    run = tmp_path_factory.mktemp("runs") / "run"
+    assert main(command(model, tones / "train.jsonl", run)) == 0
+    return run
+
+
+def command(model: object, manifest: Path, run: Path, *more: object) -> list[str]:
+    settings = [part for each in SHORT for part in ("--set", each)]
+    return ["train", "--from", str(model), str(manifest), str(run), *settings, *map(str, more)]
+
+
+def part_of(manifest: Path, target: Path, keep: slice, **changes: object) -> Path:
+    """Write a part of a manifest, each line changed, with absolute paths."""
+    lines = []
+    for line in manifest.read_text("utf-8").splitlines()[keep]:
+        record = json.loads(line)
+        record["audio"] = str(manifest.parent / record["audio"])
+        lines.append(json.dumps(record | changes))
+    target.write_text("\n".join(lines) + "\n", "utf-8")
+    return target
+
+
+def test_a_finished_run_says_so(tones: Path, model: Path, finished: Path, capsys) -> None:
+    assert main(command(model, tones / "train.jsonl", finished)) == 0
+    told = capsys.readouterr()
+    assert "already finished, at step 2" in told.err and told.out == f"{finished / 'model'}\n"
+    again = ["train", str(finished / "finetune.toml"), str(finished), "--set", "batches.size=12"]
+    again += ["--set", "training.validate_every=1", "--set", "training.steps=1"]
+    assert main(again) == 0
+    assert "at step 2, beyond training.steps = 1: it ends here" in capsys.readouterr().err
+
+
+def test_the_gain_is_stated(tones: Path, model: Path, tmp_path: Path, capsys) -> None:
+    dev, run = tones / "dev.jsonl", tmp_path / "run"
+    assert main(command(model, tones / "train.jsonl", run, "--dev", dev)) == 0
+    lines = capsys.readouterr().err.splitlines()
+    (chosen,) = [each for each in lines if "best single" in each]
+    last = lines[-1]
+    entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    rates = {each["step"]: each["wer"] for each in entries if each["kind"] == "dev"}
+    found = re.fullmatch(
+        r"average of 3 models: wer (.*); best single model, of step (\d): wer (.*); kept: the (.*)",
+        chosen,
+    )
+    assert found is not None
+    average, step, best, kept = found.groups()
+    assert best == f"{rates[int(step)]:.2f}"
+    after = float(average if kept == "average" else best)
+    count = len(dev.read_text("utf-8").splitlines())
+    assert last == (
+        f"WER on the {count} utterances to validate on, greedy search: before {rates[0]:.1f} %, "
+        f"after {after:.1f} %; next, with recordings of neither part: asr evaluate TEST.jsonl "
+        f"-m {run / 'model'}"
+    )
+
+
+def test_another_model_manifest_or_dev_set_is_refused(
+    tones: Path, model: Path, finished: Path, tmp_path: Path, capsys
+) -> None:
+    manifest = tones / "train.jsonl"
+    half = part_of(manifest, tmp_path / "half.jsonl", slice(0, 24))
+    other = part_of(manifest, tmp_path / "other.jsonl", slice(None), text="do", norm="do")
+    for arguments, message in [
+        (command("english", manifest, finished), f"the model was {model}, is "),
+        (command(model, half, finished), "has 6 utterances fewer, such as"),
+        (command(model, other, finished), "30 utterances changed"),
+        (command(model, manifest, finished, "--dev", tones / "dev.jsonl"), "--dev was not given"),
+    ]:
+        assert main(arguments) == 2
+        told = capsys.readouterr()
+        assert message in told.err and "wanted a new run folder" in told.err and told.out == ""
+
+
+def test_another_dev_set_than_the_given_one_is_refused(
+    tones: Path, model: Path, tmp_path: Path, capsys
+) -> None:
+    manifest, dev, run = tones / "train.jsonl", tones / "dev.jsonl", tmp_path / "run"
+    assert main(command(model, manifest, run, "--dev", dev)) == 0
+    capsys.readouterr()
+    assert main(command(model, manifest, run)) == 2
+    assert f"--dev was {dev}, is not given" in capsys.readouterr().err
+    assert main(command(model, dev, run, "--dev", dev)) == 2
+    assert f"the manifest was {manifest}, is {dev}" in capsys.readouterr().err
+
+
+def test_folders_that_hold_no_run_are_refused(
+    tones: Path, model: Path, tmp_path: Path, capsys
+) -> None:
+    recordings = tmp_path / "recordings" / "day"
+    recordings.mkdir(parents=True)
+    (recordings / "a.wav").write_bytes(b"")
+    file = tmp_path / "file"
+    file.write_text("", "utf-8")
+    for folder, message in [
+        (recordings, "holds a.wav and no run"),
+        (recordings.parent, "holds day and no run"),
+        (file, "a file; wanted a folder"),
+        (model, "a model; wanted a new folder"),
+    ]:
+        before = sorted(folder.rglob("*"))
+        for arguments in (
+            command(model, tones / "train.jsonl", folder),
+            ["train", "recipes/tones/tones.toml", str(folder), "--data", str(tones)],
+        ):
+            assert main(arguments) == 2
+            assert message in capsys.readouterr().err
+            assert sorted(folder.rglob("*")) == before
+    logs = tmp_path / "run"
+    logs.mkdir()
+    (logs / "log.txt").write_text("", "utf-8")
+    assert main(command(model, tones / "train.jsonl", logs)) == 0
+
+
+def test_nothing_is_written_before_everything_is_checked(
+    tones: Path, model: Path, tmp_path: Path, capsys
+) -> None:
+    run = tmp_path / "run"
+    bad = part_of(tones / "train.jsonl", tmp_path / "bad.jsonl", slice(None))
+    bad.write_text(bad.read_text("utf-8").replace('"duration": ', '"duration": 9', 1), "utf-8")
+    assert main(command(model, bad, run)) == 2
+    assert f"{bad}:1: duration is given as" in capsys.readouterr().err
+    assert not run.exists()
+    good = part_of(tones / "train.jsonl", bad, slice(None))
+    assert main(command(model, good, run, "--set", "training.stps=3")) == 2
+    assert "did you mean steps" in capsys.readouterr().err and not run.exists()
+    assert main(command(model, good, run)) == 0
+
+
+def test_recordings_on_both_sides_are_a_warning(
+    tones: Path, model: Path, tmp_path: Path, capsys
+) -> None:
+    manifest = tones / "train.jsonl"
+    for dev, count in ((manifest, 1), (tones / "dev.jsonl", 0)):
+        write_config(str(model), manifest, dev, tmp_path / f"run{count}")
+        told = capsys.readouterr().err
+        assert told.count("30 recordings to validate on are also trained on") == count
+        assert "dropped" not in told
+    strange = part_of(manifest, tmp_path / "strange.jsonl", slice(None), text="東京 do", norm=None)
+    write_config(str(model), strange, tones / "dev.jsonl", tmp_path / "strange")
+    assert "60 characters that the model cannot write are dropped" in capsys.readouterr().err
+
+
+def test_what_is_no_manifest_or_model(tones: Path, model: Path, tmp_path: Path, capsys) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_text("audio,text\na.wav,hello\n", "utf-8")
+    for start, manifest, message in [
+        (model, table, f"asr prepare table {table} {tmp_path / 'mine.jsonl'}"),
+        (model, tmp_path, "a folder; wanted a manifest: asr prepare folder"),
+        ("englsh", table, "(english, english-plus); did you mean english?"),
+    ]:
+        assert main(command(start, manifest, tmp_path / "run")) == 2
+        assert message in capsys.readouterr().err
