@@ -39,7 +39,8 @@ def _summary(config: Config, progress: Progress, start: Path | None) -> str:
                 f"({known.licence}), trained on {known.trained_on}. Test sets may be among these."
             )
         if config.teacher.model:
-            facts.append(f"- CTC targets by the model `{Path(config.teacher.model).name}`.")
+            taught = ", ".join(config.teacher.teaches)
+            facts.append(f"- Teacher: the model `{Path(config.teacher.model).name}` ({taught}).")
     if start is not None:
         facts.append(f"- Started from `{start.name}`, whose card follows.")
     return "# Model card\n\nWritten by `asr train`; please add licences and results.\n\n" + (

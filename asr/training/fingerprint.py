@@ -34,6 +34,7 @@ ADDED: Final[Mapping[str, str]] = MappingProxyType(
         "training.frozen": repr(()),
         "teacher.outputs": repr(0.0),
         "teacher.alignments": repr(0.0),
+        "teacher.annotations": repr(0.0),
         "model.attention.triton": repr(False),
     }
 )

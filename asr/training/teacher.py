@@ -1,8 +1,9 @@
 """A trained recogniser whose distributions are targets for another (knowledge distillation).
 
 Source: Hinton, Vinyals, Dean 2015; frame by frame with CTC as in Takashima, Li, Kawai 2018; token
-by token as in Kim, Rush 2016; attention weights as in Wang et al. 2020, "MiniLM". Targets and
-annotations lie at the same times, so no alignment of the two models is needed.
+by token as in Kim, Rush 2016; attention weights as in Wang et al. 2020, "MiniLM"; similarities of
+annotations as in Tung, Mori 2019. Targets and annotations lie at the same times, so no alignment
+of the two models is needed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
+from asr.attention.contract import Annotations
 from asr.audio.cache import ContentCache, Samples
 from asr.errors import UserError
 from asr.model_folder import WEIGHTS, read_folder
+from asr.models.encoders.frozen import FrozenFeatures
 from asr.models.speech import Waveforms, load_speech_model
 from asr.text.vocabulary import Vocabulary
+
+MOST_COMPARED = 2048  # annotations: a step of 300 s then takes 3 % longer (docs/small-models.md)
+SHARPNESS = 20.0  # a cosine of 0.05 more is a factor of e
 
 
 class DecoderTargets(NamedTuple):
@@ -37,11 +44,15 @@ class DecoderTargets(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """CTC log-probabilities of a teacher: values (B, T', V), lengths (B,); and its decoder's."""
+    """CTC log-probabilities of a teacher: values (B, T', V), lengths (B,).
+
+    Without a cache also its decoder's targets, and its encoder's annotations.
+    """
 
     values: Tensor
     lengths: Tensor
     decoder: DecoderTargets | None = None
+    annotations: Annotations | None = None
 
     def to(self, device: torch.device) -> Targets:
         """Move the tensors of the CTC head, all that a cache has, to a device."""
@@ -68,15 +79,22 @@ class Teacher:
     any device.
     """
 
-    def __init__(self, path: Path, vocabulary: Vocabulary, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        vocabulary: Vocabulary,
+        cache: Path | None = None,
+        frames: Path | None = None,
+    ) -> None:
         """Load the model.
 
         path: a model folder, or the name of a model of the package. cache: folder in which the
-            distributions of `cached` are kept, by the content of the audio.
+            distributions of `cached` are kept, by the content of the audio. frames: folder in
+            which the frames of its public encoder are.
 
         Raises:
             UserError: there is no such model, its characters differ from `vocabulary`, it has no
-                CTC head, or it has a silence mask.
+                CTC head, it has a silence mask, or `frames` is given and it has no public encoder.
         """
         folder = read_folder(path, "speech")
         if folder.vocabularies.get("vocabulary") != vocabulary.to_json():
@@ -89,6 +107,13 @@ class Teacher:
             )
         self.seconds_per_annotation = self._model.seconds_per_annotation
         self.seconds_per_frame = self.seconds_per_annotation / self._model.ctc.subframes
+        if frames is not None:
+            if not isinstance(self._model.features, FrozenFeatures):
+                raise UserError(
+                    f"teacher.cache = {str(frames)!r}: {folder.path} has no public encoder whose "
+                    "frames could be kept; leave it empty"
+                )
+            self._model.features.load(frames)
         self._cache: ContentCache | None = None
         if cache is not None:
             digest = hashlib.sha256((folder.path / WEIGHTS).read_bytes()).hexdigest()[:12]
@@ -122,13 +147,49 @@ class Teacher:
             log_probs = torch.log_softmax(output.logits, dim=-1)
             lengths = steps * lesson.wanted
             decoder = DecoderTargets(log_probs, output.weights, encoded.lengths, lengths)
-        return Targets(encoded.ctc_log_probs, encoded.ctc_lengths * lesson.wanted, decoder)
+        within = _inside(encoded.lengths * lesson.wanted, encoded.memory.values.size(1))
+        annotations = Annotations(encoded.memory.values, within)
+        lengths = encoded.ctc_lengths * lesson.wanted
+        return Targets(encoded.ctc_log_probs, lengths, decoder, annotations)
 
     def _compute(self, samples: Samples) -> NDArray[np.float32]:
         batch = Waveforms(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
         targets = self.teach(Lesson(batch, torch.tensor([True])))
         found: NDArray[np.float32] = targets.values[0, : int(targets.lengths)].numpy()
         return found
+
+
+def relation_loss(own: Annotations, theirs: Annotations) -> tuple[Tensor, int]:
+    """Divergence of the similarities of annotations (B, T, E) from those of a teacher, in nats.
+
+    Each annotation of the batch has a distribution over the others: softmax of the cosines with
+    them, without the mean of the batch, times SHARPNESS. The loss is the mean of
+    KL(teacher's ‖ own); the vectors of the two may be of different sizes. Of more than
+    MOST_COMPARED annotations, some at equal distances are taken. Returns it, and the number of
+    annotations; with one it is 0.
+    """
+    length = min(own.mask.size(1), theirs.mask.size(1))
+    places = (own.mask[:, :length] & theirs.mask[:, :length]).nonzero()
+    stride = max(1, -(-len(places) // MOST_COMPARED))
+    rows, columns = places[::stride].unbind(1)
+    by_model, wanted = (_similarities(each.values[rows, columns]) for each in (own, theirs))
+    if len(rows) < 2:
+        return by_model.sum() * 0.0, len(rows)
+    divergence = functional.kl_div(by_model, wanted, log_target=True, reduction="sum") / len(rows)
+    return divergence, len(rows)
+
+
+def _similarities(vectors: Tensor) -> Tensor:
+    """Return the log of the distribution of each of N vectors (N, E) over the others (N, N)."""
+    vectors = functional.normalize(vectors.float() - vectors.float().mean(0), dim=-1)
+    itself = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
+    least = torch.finfo(torch.float32).min / 2  # e to it is 0, and differences stay finite
+    return (SHARPNESS * vectors @ vectors.T).masked_fill(itself, least).log_softmax(-1)
+
+
+def _inside(lengths: Tensor, most: int) -> Tensor:
+    """Return (B, most) bool, True within each length (B,)."""
+    return torch.arange(most, device=lengths.device) < lengths[:, None]
 
 
 def alignment_loss(

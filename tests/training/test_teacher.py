@@ -1,28 +1,39 @@
 """Distillation: distributions of a trained model as targets for another."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from fake_encoder import fake_encoder
 from tiny_model import write_tiny_model
 from tones import write_tones
 from torch.nn import functional
 
+from asr.attention.contract import Annotations
 from asr.audio.augment import speed
 from asr.audio.read import read
 from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
+from asr.models.encoders import public
 from asr.models.folder import read_folder
 from asr.models.speech import Waveforms, load_speech_model
 from asr.text.vocabulary import Vocabulary
+from asr.training import teacher
 from asr.training.config import load_config
 from asr.training.losses.sequences import shift
 from asr.training.run import run
 from asr.training.tasks.speech import SpeechTask
-from asr.training.teacher import DecoderTargets, Teacher, alignment_loss, distillation_loss
+from asr.training.teacher import (
+    DecoderTargets,
+    Teacher,
+    alignment_loss,
+    distillation_loss,
+    relation_loss,
+)
 
 CONFIG = Path(__file__).parents[2] / "recipes" / "tones" / "tones.toml"
 VOCABULARY = Vocabulary.characters()
@@ -145,7 +156,7 @@ def test_without_a_cache_the_teacher_computes_a_whole_batch(tones, tiny, tmp_pat
     task = task_of(tones, tiny, *settings)
     batch = task.make(0, 0, [0, 1, 2, 3])
     assert batch.targets is None and kept.lesson is None
-    values, lengths, decoder = task.data.teacher.teach(batch.lesson)
+    values, lengths, decoder, _ = task.data.teacher.teach(batch.lesson)
     assert decoder is None and lengths.tolist() == kept.targets.lengths.tolist()
     for row, length in enumerate(lengths.tolist()):
         wanted = kept.targets.values[row, :length]
@@ -239,9 +250,101 @@ def test_recordings_without_targets_do_not_count_for_the_decoder(tones, tiny):
     assert losses.parts["teacher_outputs"] == 0
 
 
-def test_alignments_need_annotations_of_the_same_length(tones, tiny):
-    with pytest.raises(UserError, match="has an annotation every 80 ms, this model every 40 ms"):
-        task_of(tones, tiny, "teacher.alignments=0.5")
+@pytest.mark.parametrize("key", ["alignments", "annotations"])
+def test_they_need_annotations_of_the_same_length(tones, tiny, key):
+    message = f"teacher.{key}: .* has an annotation every 80 ms, this model every 40 ms"
+    with pytest.raises(UserError, match=message):
+        task_of(tones, tiny, f"teacher.{key}=0.5")
+
+
+# The encoder
+
+
+def annotations(*shape, lengths, seed):
+    values = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return Annotations(values, torch.arange(shape[1]) < torch.tensor(lengths)[:, None])
+
+
+def test_similarities_of_annotations_are_compared_with_the_teachers():
+    own = annotations(2, 5, 6, lengths=[5, 3], seed=1)
+    theirs = annotations(2, 6, 4, lengths=[5, 4], seed=2)  # of another size, and one more
+    loss, count = relation_loss(own, theirs)
+    assert count == 8
+    logs = []
+    for each in (own, theirs):
+        vectors = torch.cat([each.values[0, :5], each.values[1, :3]])
+        vectors = functional.normalize(vectors - vectors.mean(0), dim=1)
+        cosines = vectors @ vectors.T
+        others = ~torch.eye(8, dtype=torch.bool)
+        logs.append((20 * cosines[others].view(8, 7)).log_softmax(1))  # e for each 0.05
+    wanted = functional.kl_div(*logs, log_target=True, reduction="batchmean")
+    assert loss.item() == pytest.approx(wanted.item(), rel=1e-5)
+
+
+def test_annotations_that_are_turned_and_stretched_cost_nothing():
+    theirs = annotations(2, 5, 6, lengths=[5, 3], seed=1)
+    turn, _ = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(3)))
+    loss, _ = relation_loss(theirs._replace(values=3 * theirs.values @ turn + 0.5), theirs)
+    assert loss.item() == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [[0, 0], [1, 0]])
+def test_less_than_two_annotations_cost_nothing(lengths):
+    own = annotations(2, 5, 6, lengths=lengths, seed=1)
+    own.values.requires_grad_()
+    loss, _ = relation_loss(own, annotations(2, 5, 6, lengths=lengths, seed=2))
+    (gradient,) = torch.autograd.grad(loss, own.values)
+    assert loss.item() == 0 and not gradient.any()
+
+
+def test_of_many_annotations_some_are_compared(monkeypatch):
+    monkeypatch.setattr(teacher, "MOST_COMPARED", 4)
+    own = annotations(2, 5, 6, lengths=[5, 4], seed=1)  # each third: 0, 3 and the second's 1
+    theirs = annotations(2, 5, 6, lengths=[5, 4], seed=2)
+    loss, count = relation_loss(own, theirs)
+    places = (torch.tensor([0, 0, 1]), torch.tensor([0, 3, 1]))
+    chosen = [Annotations(each.values[places][None], own.mask[:1, :3]) for each in (own, theirs)]
+    assert count == 3 and loss.item() == pytest.approx(relation_loss(*chosen)[0].item(), rel=1e-5)
+
+
+def test_the_encoder_learns_the_teachers_annotations(tones, tiny):
+    task = task_of(tones, tiny, "teacher.annotations=0.5", *ANNOTATIONS)
+    task.model.eval()
+    batch = task.make(0, 0, [0, 3, 5])
+    losses = task.loss(batch, 0)
+    term = losses.terms[-1]
+    assert term.value.item() == pytest.approx(0.5 * losses.parts["teacher_annotations"].item())
+    model = load_speech_model(read_folder(tiny), len(VOCABULARY))
+    encoded = (model.encode(batch.lesson.waveforms), task.model.encode(batch.waveforms))
+    theirs, own = (Annotations(each.memory.values, each.memory.mask) for each in encoded)
+    loss, count = relation_loss(own, theirs)
+    assert term.size == count > 2
+    assert loss.item() == pytest.approx(losses.parts["teacher_annotations"].item(), rel=1e-3)
+
+
+def test_recordings_without_targets_do_not_count_for_the_encoder(tones, tiny):
+    settings = ["teacher.annotations=1.0", "teacher.other_speeds=false", "augment.speeds=[0.8]"]
+    task = task_of(tones, tiny, *settings, *ANNOTATIONS)
+    losses = task.loss(task.make(0, 0, [0, 1]), 0)
+    assert losses.parts["teacher_annotations"] == 0 and losses.total.isfinite()
+
+
+def test_the_frames_of_a_public_encoder_are_kept(tones, tmp_path, monkeypatch):
+    monkeypatch.setattr(public, "load_public", fake_encoder)
+    kept = ["teacher.annotations=1.0", f"teacher.cache={tmp_path}", *ANNOTATIONS]
+    task = task_of(tones, "english-plus", *kept)
+    batch = task.make(0, 0, [0, 1])
+    first = task.data.teacher.teach(batch.lesson).annotations
+    assert len(list(tmp_path.rglob("*.npy"))) == 2
+    broken = replace(fake_encoder("whisper-base"), encode=None)
+    monkeypatch.setattr(public, "load_public", lambda name: broken)
+    again = task_of(tones, "english-plus", *kept).data.teacher.teach(batch.lesson).annotations
+    assert torch.equal(again.values, first.values) and torch.equal(again.mask, first.mask)
+
+
+def test_only_a_public_encoder_has_frames_to_keep(tones, tiny, tmp_path):
+    with pytest.raises(UserError, match="has no public encoder whose frames could be kept"):
+        task_of(tones, tiny, "teacher.annotations=1.0", f"teacher.cache={tmp_path}", *ANNOTATIONS)
 
 
 def test_a_pupil_comes_close_to_its_teacher(tones, tiny, tmp_path):
@@ -253,7 +356,7 @@ def test_a_pupil_comes_close_to_its_teacher(tones, tiny, tmp_path):
     losses = [each["teacher"] for each in map(json.loads, lines) if each["kind"] == "train"]
     assert losses[-1] < 0.7 * losses[0]
     assert list(cache.rglob("*.npy"))
-    assert "CTC targets by the model `tiny`" in (model / "README.md").read_text()
+    assert "Teacher: the model `tiny` (CTC)." in (model / "README.md").read_text()
 
 
 def test_a_cache_is_in_the_run_folder_unless_the_current_one_has_it(
@@ -276,7 +379,7 @@ def test_a_cache_is_in_the_run_folder_unless_the_current_one_has_it(
         (["teacher.other_speeds=false"], "other_speeds"),
         (["teacher.outputs=0.5"], "outputs"),
         (["teacher.alignments=0.5"], "alignments"),
-        (["teacher.model=english", "teacher.outputs=0.5", "teacher.cache=x"], "cache"),
+        (["teacher.annotations=0.5"], "annotations"),
         (["teacher.model=english", "loss.ctc=0.0"], "teacher.model"),
         (["teacher.model=english", "model.ctc.subframes=0", "loss.ctc=0.0"], "teacher.model"),
     ],

@@ -206,9 +206,18 @@ class TeacherSettings(Settings):
         "decoder. Both models need annotations of the same length in seconds.",
         least=0,
     )
+    annotations: float = setting(
+        0.0,
+        "Factor of the divergence of how similar the encoder's annotations are to one another from "
+        "how similar the teacher's are, added to the loss. Both models need annotations of the "
+        "same length in seconds.",
+        least=0,
+    )
     cache: str = setting(
         "",
-        "Folder in which its distributions are cached, by the content of the audio: 7 MB an hour. "
+        "Folder of a cache by the content of the audio: of its distributions, 7 MB an hour, or, "
+        "with outputs, alignments or annotations above 0, of the frames of its public encoder "
+        "(Whisper base: 92 MB an hour). "
         "It is relative to the run folder, unless the current folder has it. "
         "Empty: they are computed with each batch, on the device of the training.",
     )
@@ -221,15 +230,29 @@ class TeacherSettings(Settings):
     def unread(self) -> Iterator[Unread]:
         """See `Settings.unread`."""
         if not self.model:
-            for name in ("share", "outputs", "alignments", "cache", "other_speeds"):
+            for name in ("share", "outputs", "alignments", "annotations", "cache", "other_speeds"):
                 yield Unread(name, "without a teacher (model is empty)")
-        elif self.teaches_decoder:
-            yield Unread("cache", "with outputs or alignments above 0")
 
     @property
     def teaches_decoder(self) -> bool:
         """Whether the decoder learns from that of the teacher."""
         return bool(self.outputs or self.alignments)
+
+    @property
+    def teaches(self) -> list[str]:
+        """What is learnt from the teacher, in words."""
+        parts = {
+            "CTC": self.share,
+            "decoder": self.outputs,
+            "attention weights": self.alignments,
+            "annotations": self.annotations,
+        }
+        return [name for name, factor in parts.items() if factor]
+
+    @property
+    def teaches_more(self) -> bool:
+        """Whether the teacher teaches more than the CTC head, so that it runs with each batch."""
+        return self.teaches_decoder or bool(self.annotations)
 
 
 @dataclass(frozen=True)

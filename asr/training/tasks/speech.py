@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from asr.attention.contract import Annotations
 from asr.attention.penalties import entropy
 from asr.audio.read import SAMPLE_RATE
 from asr.audio.spec_augment import add_feature_noise, spec_augment
@@ -22,7 +23,7 @@ from asr.models.ctc import ctc_loss
 from asr.models.decoder import DecoderOutput
 from asr.models.encoders.frozen import FrozenFeatures
 from asr.models.folder import load_weights, read_folder, save_folder
-from asr.models.speech import build_speech_model
+from asr.models.speech import Encoded, build_speech_model
 from asr.runtime.device import choose_device
 from asr.runtime.torch_runtime import TorchDecoder
 from asr.scoring import health
@@ -38,7 +39,7 @@ from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.precision import products
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData, cache_folder
-from asr.training.teacher import Targets, alignment_loss, distillation_loss
+from asr.training.teacher import Targets, alignment_loss, distillation_loss, relation_loss
 
 WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
 
@@ -92,12 +93,14 @@ class SpeechTask:
                 "change model.ctc.subframes or model.encoder.layers_before_reduction"
             )
         theirs, ours = teacher.seconds_per_annotation, self.model.seconds_per_annotation
-        if self.config.teacher.alignments and not math.isclose(theirs, ours):
-            raise UserError(
-                f"teacher.alignments: {self.config.teacher.model} has an annotation every "
-                f"{1000 * theirs:g} ms, this model every {1000 * ours:g} ms; set it to 0, or "
-                "change model.encoder.layers_before_reduction"
-            )
+        settings = self.config.teacher
+        for key in ("alignments", "annotations"):
+            if getattr(settings, key) and not math.isclose(theirs, ours):
+                raise UserError(
+                    f"teacher.{key}: {settings.model} has an annotation every "
+                    f"{1000 * theirs:g} ms, this model every {1000 * ours:g} ms; set it to 0, or "
+                    "change model.encoder.layers_before_reduction"
+                )
 
     def begin(self) -> None:
         """Prepare a new run: take the weights of `training.start_from`, or fit the normaliser.
@@ -150,6 +153,8 @@ class SpeechTask:
             terms += self._decoder_terms(output, encoded.lengths, steps, targets)
             lengths = encoded.ctc_lengths
             terms += self._ctc_terms(encoded.ctc_log_probs, lengths, batch, targets)
+            if targets and targets.annotations and self.config.teacher.annotations:
+                terms.append(self._relation_term(encoded, targets.annotations))
         return Losses(terms, amount)
 
     def _targets(self, batch: SpeechBatch, previous: Tensor) -> Targets | None:
@@ -176,6 +181,14 @@ class SpeechTask:
         if settings.alignments:
             loss = alignment_loss(output.weights, annotations, steps, taught)
             yield Term(factor * settings.alignments * loss, {"teacher_alignments": loss}, count)
+
+    def _relation_term(self, encoded: Encoded, theirs: Annotations) -> Term:
+        """Return the term of the encoder by the annotations of the teacher."""
+        values = encoded.memory.values
+        inside = torch.arange(values.size(1), device=values.device) < encoded.lengths[:, None]
+        loss, compared = relation_loss(Annotations(values, inside), theirs)
+        factor = self.config.teacher.annotations
+        return Term(factor * loss, {"teacher_annotations": loss}, compared)
 
     def _ctc_terms(
         self, log_probs: Tensor, lengths: Tensor, batch: SpeechBatch, targets: Targets | None

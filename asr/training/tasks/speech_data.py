@@ -140,6 +140,8 @@ class SpeechData:
         if not settings.model:
             return None
         cache = cache_folder(settings.cache, run_folder)
+        if settings.teaches_more:
+            return Teacher(Path(settings.model), self.vocabulary, frames=cache)
         return Teacher(Path(settings.model), self.vocabulary, cache)
 
     def plan(self, epoch: int) -> list[list[int]]:
