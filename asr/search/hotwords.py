@@ -26,7 +26,8 @@ class HotwordGraph:
     """The automaton of favoured words and phrases; its scores are in matched characters.
 
     follow: (nodes, V), the node after a token. scores: (nodes, V) float32, the characters that a
-    token gains (1 within a favoured word) or takes back.
+    token gains or takes back: 1 within a favoured word, more where the end of a phrase begins
+    another phrase ("york" in "new york" and "york times").
     """
 
     def __init__(self, words: Iterable[Sequence[int]], space: int, size: int) -> None:
@@ -95,10 +96,10 @@ class HotwordScorer:
     """The words of a graph, favoured by `weight` nats a character."""
 
     shares: Final = False
-    bound: Final = 1.0
 
     def __init__(self, graph: HotwordGraph, weight: float) -> None:
         self.weight = weight
+        self.bound = float(graph.scores.max())
         self._graph = graph
 
     def start(self, batch: int) -> Integers:
