@@ -102,6 +102,14 @@ def test_the_text_of_another_recording_is_hardly_right(recognizer: Recognizer) -
     assert right <= {"in", "the", "a"}  # short words are likely anywhere
 
 
+def test_a_page_may_be_longer_than_what_was_said(recognizer: Recognizer) -> None:
+    samples = read(FLAC).samples[:24_000]  # "a cold bright moon"
+    reading = recognizer.read(samples, "a cold 777,777,777,777", rate=16_000)
+    assert [word.text for word in reading.words][:3] == ["a", "cold", "777,777,777,777"]
+    times = [time for word in reading.words for time in (word.start, word.end)]
+    assert times == sorted(times) and times[0] >= 0 and times[-1] <= reading.duration
+
+
 def test_text_without_colour_where_there_is_no_terminal(run, page: Path) -> None:
     done = run(FLAC, "--text", page)
     assert done.status == 0

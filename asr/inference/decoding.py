@@ -119,22 +119,19 @@ def force(loaded: LoadedModel, piece: Piece, tokens: list[int], fastest: float =
     Raises:
         UserError: the text is longer than a hypothesis may be.
     """
-    return force_encoded(loaded, piece, encode(loaded, [piece], fastest), tokens)
-
-
-def force_encoded(
-    loaded: LoadedModel, piece: Piece, encoded: EncodedPieces, tokens: list[int]
-) -> Segment:
-    """Align a known text with a piece that is encoded already, alone in its batch.
-
-    Raises:
-        UserError: the text is longer than a hypothesis may be.
-    """
+    encoded = encode(loaded, [piece], fastest)
     if len(tokens) > int(step_limits(encoded.seconds)[0]):
         raise UserError(
             f"a text of {len(tokens)} characters for {piece.duration:.1f} s of audio is more "
             "than anybody speaks; is it the text of another recording?"
         )
+    return force_encoded(loaded, piece, encoded, tokens)
+
+
+def force_encoded(
+    loaded: LoadedModel, piece: Piece, encoded: EncodedPieces, tokens: list[int]
+) -> Segment:
+    """Align a known text of any length with a piece that is encoded already, alone in its batch."""
     weights, log_probabilities = loaded.engine.force(encoded.memory, tokens)
     summands = log_probabilities.tolist()
     hypothesis = Hypothesis(tokens, sum(summands), weights, StopReason.EOS, summands)
