@@ -11,6 +11,9 @@ from asr.inference.logistic import logistic
 
 LEAST: Final = -20.0  # nats; lower bound of each log-probability, so that none decides alone
 LEAST_DOUBT: Final = 1e-3  # lower bound of 1 − confidence, likewise
+# Upper bound of a word's characters, likewise: with more, a word such as 77,777 ("seventy seven
+# thousand …") would count as read with the lowest of both log-probabilities.
+MOST_CHARACTERS: Final = 14
 
 
 class Evidence(NamedTuple):
@@ -61,5 +64,5 @@ def features(evidence: Evidence) -> tuple[float, ...]:
         max(LEAST, evidence.decoder),
         float(evidence.agrees),
         float(np.log(max(LEAST_DOUBT, 1 - evidence.rival))),
-        float(evidence.characters),
+        float(min(MOST_CHARACTERS, evidence.characters)),
     )
