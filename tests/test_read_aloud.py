@@ -102,6 +102,23 @@ def test_the_text_of_another_recording_is_hardly_right(recognizer: Recognizer) -
     assert right <= {"in", "the", "a"}  # short words are likely anywhere
 
 
+def test_a_long_number_that_was_not_read_leaves_the_words_around_it_alone(
+    recognizer: Recognizer,
+) -> None:
+    page = TEXT.replace("bright", "77,777")  # ten times as long as what was said
+    reading = recognizer.read(FLAC, page)
+    assert [word.text for word in reading.words] == page.split()
+    (misread,) = [word for word in reading.words if word.status is not ReadStatus.RIGHT]
+    assert (misread.text, misread.status, misread.heard) == (
+        "77,777",
+        ReadStatus.MISREAD,
+        "bright",
+    )
+    spoken = {word.text: word for word in recognizer.read(FLAC, TEXT).words}["bright"]
+    assert misread.start == pytest.approx(spoken.start, abs=0.1)
+    assert misread.end == pytest.approx(spoken.end, abs=0.1)
+
+
 def test_a_page_may_be_longer_than_what_was_said(recognizer: Recognizer) -> None:
     samples = read(FLAC).samples[:24_000]  # "a cold bright moon"
     reading = recognizer.read(samples, "a cold 777,777,777,777", rate=16_000)

@@ -15,6 +15,7 @@ from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import Piece
 from asr.results import Segment, Word
 from asr.search.ctc_path import ctc_greedy
+from asr.search.limits import step_limits
 from asr.text.page import PageWord
 
 Frames = NDArray[np.int64]
@@ -42,14 +43,16 @@ class Heard(NamedTuple):
 class Item(NamedTuple):
     """A word in order of time. word: index on the page; None if it was added.
 
-    text: the word that is aligned, of the page if there is one. heard: what free decoding found;
-    None if it must be looked up by time.
+    text: the word that is aligned, of the page if there is one and it fits. heard: what free
+    decoding found; None if it must be looked up by time. fits: False if nobody could have said the
+    word of the page in the time; then the text is what was said.
     """
 
     piece: int
     word: int | None
     text: str
     heard: str | None
+    fits: bool = True
 
 
 def find_items(
@@ -78,8 +81,20 @@ def find_items(
             for each, word in zip(said, again, strict=True):
                 items.append(Item(each.piece, word, each.text, each.text))
             continue
-        items += _replacements(said, replaced, spoken)
+        seconds = (visit.stop - visit.start) * heard[piece].seconds_per_frame
+        items += (_fitted(item, seconds) for item in _replacements(said, replaced, spoken))
     return items
+
+
+def _fitted(item: Item, seconds: float) -> Item:
+    """Replace the text by what was said if it is too long for the seconds of other speech.
+
+    Otherwise its alignment would take the time of the words around it.
+    """
+    (longest,) = step_limits(np.array([seconds]))
+    if item.word is None or not item.heard or len(item.text) <= longest:
+        return item
+    return item._replace(text=item.heard, fits=False)
 
 
 class Said(NamedTuple):

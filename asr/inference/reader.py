@@ -25,7 +25,7 @@ from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.page_items import Heard, Item, find_items, spelt, within
 from asr.inference.pieces import Piece
-from asr.inference.reading_evidence import FITTED, Evidence, Judge
+from asr.inference.reading_evidence import FITTED, NOT_SAID, Evidence, Judge
 from asr.reading import Hesitation, Reading, ReadStatus, ReadWord
 from asr.results import Word
 from asr.text.page import PageWord
@@ -153,7 +153,9 @@ def _judged_item(
     said = " ".join(word.text for word in free)
     confidence = min((word.confidence or 0.0 for word in free), default=0.0)
     evidence = None
-    if item.word is not None:
+    if not item.fits:
+        evidence = NOT_SAID
+    elif item.word is not None:
         decoder = sum(len(word.text) * _log(word.confidence) for word in words)
         agrees = said.replace(" ", "") == item.text.replace(" ", "")
         rival = 0.0 if agrees else confidence

@@ -32,6 +32,9 @@ class Evidence(NamedTuple):
     characters: int
 
 
+NOT_SAID: Final = Evidence(LEAST, LEAST, agrees=False, rival=0.0, characters=0)
+
+
 @dataclass(frozen=True)
 class Judge:
     """A logistic function of the evidence, fitted by `benchmarks/reading.py --fit`."""

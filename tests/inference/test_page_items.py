@@ -66,3 +66,13 @@ def test_words_read_again_across_a_cut_are_those_of_the_page() -> None:
     ]
     found = find_items(LOADED, pieces, visits, page_words(["a cold"]))
     assert found[2:] == [Item(1, 0, "a", "a"), Item(2, 1, "cold", "cold")]
+
+
+def test_a_page_word_that_nobody_can_say_in_the_time_is_not_aligned() -> None:
+    page = page_words(["so 777,777 bolder"])  # 57 characters as it is said
+    visits = [Visit(0, 0, 8, 0.0), Visit(None, 8, FRAMES, 0.0)]
+    found = find_items(LOADED, [heard(0, "so sun bold")], visits, page)
+    assert found[1:] == [
+        Item(0, 1, "sun", "sun", fits=False),
+        Item(0, 2, "bolder", "bold"),
+    ]
