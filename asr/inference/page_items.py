@@ -160,12 +160,19 @@ def _replacements(
 
 
 def _most_similar(said: Sequence[str], spoken: str) -> tuple[int, int]:
-    """Return the run of words said that is most similar to a page word."""
-    runs = [(i, j) for i in range(len(said)) for j in range(i + 1, len(said) + 1)]
-    return max(
-        runs,
-        key=lambda run: SequenceMatcher(None, "".join(said[slice(*run)]), spoken).ratio(),
-    )
+    """Return the run of words said that is most similar to a page word; the first of equal ones."""
+    best, found = -1.0, (0, 1)
+    for first in range(len(said)):
+        for after in range(first + 1, len(said) + 1):
+            run = "".join(said[first:after])
+            highest = 2 * min(len(run), len(spoken)) / (len(run) + len(spoken))
+            if highest > best:
+                ratio = SequenceMatcher(None, run, spoken).ratio()
+                if ratio > best:
+                    best, found = ratio, (first, after)
+            elif len(run) >= len(spoken):  # and longer runs are less similar still
+                break
+    return found
 
 
 def _aligned(said: Sequence[str], spoken: Sequence[str]) -> Iterator[tuple[int | None, int]]:

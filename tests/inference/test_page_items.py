@@ -1,11 +1,16 @@
 """Speech that is not on the page, aligned with the words in whose place it was said."""
 
+from difflib import SequenceMatcher
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from asr.alignment.page import Visit
+from asr.inference import page_items
 from asr.inference.page_items import Heard, Item, find_items
 from asr.inference.pieces import Piece
 from asr.results import Word
@@ -76,3 +81,32 @@ def test_a_page_word_that_nobody_can_say_in_the_time_is_not_aligned() -> None:
         Item(0, 1, "sun", "sun", fits=False),
         Item(0, 2, "bolder", "bold"),
     ]
+
+
+few = st.text("abc", min_size=1, max_size=5)
+
+
+@given(st.lists(few, min_size=1, max_size=8), few)
+def test_the_most_similar_run_is_the_first_with_the_highest_ratio(
+    said: list[str], spoken: str
+) -> None:
+    def ratio(run: tuple[int, int]) -> float:
+        return SequenceMatcher(None, "".join(said[slice(*run)]), spoken).ratio()
+
+    runs = combinations(range(len(said) + 1), 2)
+    assert page_items._most_similar(said, spoken) == max(runs, key=ratio)
+
+
+def test_long_speech_in_place_of_a_word_is_not_compared_in_all_its_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = []
+
+    def matcher(junk: None, run: str, spoken: str) -> SequenceMatcher:
+        compared.append(run)
+        return SequenceMatcher(junk, run, spoken)
+
+    monkeypatch.setattr(page_items, "SequenceMatcher", matcher)
+    said = ["well", "that", "moan", "and", "this"] * 30
+    assert page_items._most_similar(said, "moon") == (2, 3)
+    assert len(compared) < 2 * len(said) and max(map(len, compared)) < 20
