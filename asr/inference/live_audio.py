@@ -35,9 +35,11 @@ def _checked(samples: NDArray[np.float32]) -> Samples:
             f"samples {array.shape} of {array.dtype}: wanted floats (samples,) in [-1, 1]; "
             "`pcm_samples` makes them of 16-bit samples"
         )
-    if not np.isfinite(array).all():
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf
+        found = array.astype(np.float32, copy=False)
+    if not np.isfinite(found).all():
         raise UserError("samples that are not finite: damaged audio")
-    return array.astype(np.float32, copy=False)
+    return found
 
 
 class LiveAudio:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from pathlib import Path
@@ -158,7 +158,7 @@ class LoadedModel:
         """Return a model without the calibrations, for a search that they do not hold for."""
         return replace(self, calibration=None, plausibility=None)
 
-    def favouring(self, words: Sequence[str]) -> LoadedModel:
+    def favouring(self, words: Iterable[str]) -> LoadedModel:
         """Return a model whose search favours words or phrases; they are normalised.
 
         None of them: the search favours nothing.
@@ -167,9 +167,10 @@ class LoadedModel:
             UserError: nothing is left of a word, they are no list of texts, or the model does not
                 write characters.
         """
-        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        given = [*words] if isinstance(words, Iterable) else [words]
+        if isinstance(words, str) or not all(isinstance(word, str) for word in given):
             raise UserError(f"hot words {words!r:.40}: wanted a list of texts, such as ['anna']")
-        if not words:
+        if not given:
             return replace(self, hotwords=None, names=Names())
         if self.vocabulary.kind != "characters" or UNK in self.vocabulary.encode(" '"):
             raise UserError(
@@ -177,9 +178,9 @@ class LoadedModel:
                 f"{self.vocabulary.kind}: leave them out"
             )
         (space,) = self.vocabulary.encode(" ")
-        spelt = [self._spelt(word) for word in words]
+        spelt = [self._spelt(word) for word in given]
         graph = HotwordGraph(spelt, space, len(self.vocabulary))
-        return replace(self, hotwords=graph, names=Names(words))
+        return replace(self, hotwords=graph, names=Names(given))
 
     def _spelt(self, word: str) -> list[int]:
         normalised = normalize(word)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, overload
 
@@ -82,7 +83,7 @@ class Recognizer:
         batch_seconds: float | None = None,
         window: tuple[float, float] | None = None,
         longest: float | None = None,
-        hotwords: Sequence[str] | None = None,
+        hotwords: Iterable[str] | None = None,
         hotword_weight: float | None = None,
         n_best: int | None = None,
     ) -> Recognizer:
@@ -352,8 +353,9 @@ def _text(given: object) -> str:
 
 
 def _both_sides(window: object) -> tuple[float, float]:
+    """Check the type of a window, and that it is finite."""
     match window:
-        case (int() | float() as back, int() | float() as ahead):
+        case (int() | float() as back, int() | float() as ahead) if isfinite(back + ahead):
             return back, ahead
     raise UserError(f"window {window!r:.40}: wanted (seconds back, seconds ahead)")
 

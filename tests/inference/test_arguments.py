@@ -92,14 +92,27 @@ def test_the_rate_of_a_list_is_that_of_its_arrays(
         {"lm_weight": "0.5"},
         {"window": 0.4},
         {"window": ("1", "2")},
+        {"window": (float("nan"), 1.0)},
+        {"window": (1.0, float("inf"))},
         {"hotwords": "Anna"},
         {"hotwords": [3]},
+        {"hotwords": 3},
     ],
 )
 def test_options_of_a_wrong_type_are_refused(recognizer: Recognizer, options: dict) -> None:
     with pytest.raises(UserError, match=r"wanted|must be") as error:
         recognizer.configured(**options)
     assert one_line(error)
+
+
+def test_hot_words_may_come_from_an_iterator(recognizer: Recognizer) -> None:
+    wide = recognizer.configured(beam=2)
+    found, wanted = (
+        wide.configured(hotwords=words).loaded.hotwords
+        for words in ((word for word in ("Anna", "Bob")), ["Anna", "Bob"])
+    )
+    assert found is not None and wanted is not None
+    assert (found.scores == wanted.scores).all()
 
 
 def test_texts_of_a_wrong_type_are_refused(recognizer: Recognizer, translator: Translator) -> None:
@@ -146,6 +159,7 @@ def test_pushed_samples_are_kept_whether_or_not_the_events_are_read(
     [
         np.full(100, np.nan, np.float32),
         np.full(100, np.inf, np.float32),
+        np.full(100, 1e300),
         np.zeros((100, 2), np.float32),
         np.zeros(100, np.int16),
     ],
