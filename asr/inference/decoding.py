@@ -191,24 +191,21 @@ def _alternatives(
     chosen: Sequence[Hypothesis],
     again: Collection[int],
 ) -> list[tuple[Alternative, ...]]:
-    """Return the n best hypotheses of each piece, the chosen one first, the others by score.
+    """Return the n best texts of each piece, the chosen one first, the others by score.
 
     Another search finds them: recombination, which the first one may use, keeps hypotheses alone
     that end differently. So the transcript does not depend on the number of alternatives.
     again: rows of the second search, which weights scores in another way; they have no others.
     """
-    search = replace(options, recombine=0)
     found = []
-    searched = _beam_search(loaded, encoded, search, options.n_best)
+    searched = _beam_search(loaded, encoded, replace(options, recombine=0), options.n_best)
     for row, (best, its) in enumerate(zip(chosen, searched, strict=True)):
-        others = [each for each in its if each.tokens != best.tokens and row not in again]
-        ranked = [best, *sorted(others, key=lambda each: -each.score)][: options.n_best]
-        found.append(
-            tuple(
-                Alternative(loaded.vocabulary.decode(each.tokens), each.score, each.log_probability)
-                for each in ranked
-            )
-        )
+        others = [] if row in again else sorted(its, key=lambda each: -each.score)
+        ranked: dict[str, Alternative] = {}  # a space more makes no other text
+        for each in (best, *others):
+            text = " ".join(loaded.vocabulary.decode(each.tokens).split())
+            ranked.setdefault(text, Alternative(text, each.score, each.log_probability))
+        found.append(tuple(ranked.values())[: options.n_best])
     return found
 
 

@@ -3,7 +3,9 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tiny_model import write_tiny_model
 from tiny_punctuator import use_punctuator, write_tiny_punctuator
@@ -18,6 +20,8 @@ from asr.lazy import Lazy
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.models.folder import LANGUAGE_MODEL, copy_folder
 from asr.results import Segment
+from asr.search.beam import beam_search
+from asr.search.hypothesis import Hypothesis
 
 FLAC = Path(__file__).parents[2] / "data" / "speech" / "5683-32866-0027.flac"
 
@@ -143,3 +147,27 @@ def test_a_text_of_the_second_search_has_no_alternatives_of_the_first(
     monkeypatch.setattr(decoding, "is_without_sound", lambda *_: next(answers))
     segment = best_and_alternatives()
     assert len(segment.alternatives) == 1 and segment.alternatives[0].score == segment.score
+
+
+def test_alternatives_are_different_texts_the_first_that_of_the_segment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recognizer = Recognizer.load(folder).plain().configured(beam=4, n_best=4, lm_weight=0.0)
+    (space,) = recognizer.loaded.vocabulary.encode(" ")
+
+    def before_a_loop_was_cut_off(found: Hypothesis) -> Hypothesis:
+        """Return the same text with a space at its end."""
+        return found._replace(
+            tokens=[*found.tokens, space],
+            weights=np.concatenate([found.weights[:1], found.weights]),
+            token_log_probabilities=[-0.1, *found.token_log_probabilities],
+        )
+
+    def search(*arguments: Any) -> list[list[Hypothesis]]:
+        found = beam_search(*arguments)
+        return [[before_a_loop_was_cut_off(its[0]), *its] for its in found]
+
+    monkeypatch.setattr(decoding, "beam_search", search)
+    (segment,) = recognizer.transcribe(read(FLAC).samples[8000:32000], rate=16000).segments
+    texts = [each.text for each in segment.alternatives]
+    assert texts[0] == segment.text and len(set(texts)) == len(texts) == 4
