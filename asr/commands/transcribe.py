@@ -169,24 +169,15 @@ def _transcripts(
     leaves_out: whether an output leaves out segments of low confidence.
     """
     from asr.inference.sources import Failure
-    from asr.results import Segment, Transcript
 
-    segments: list[Segment] = []
-    names = iter(paths)
-    for result in results:
-        if isinstance(result, Segment):
-            segments.append(result)
+    for path, found in zip(paths, recognizer.joined(results), strict=True):
+        if isinstance(found, Failure):
+            complain(found.error)
             continue
-        path = str(next(names))
-        if isinstance(result, Failure):
-            complain(result.error)
-        else:
-            seconds = recognizer.loaded.seconds_per_annotation
-            transcript = _warned(Transcript(path, segments[-1].end, seconds, tuple(segments)))
-            if leaves_out:
-                _warn_of_left_out(transcript)
-            yield transcript
-        segments = []
+        transcript = _warned(replace(found, path=str(path)))
+        if leaves_out:
+            _warn_of_left_out(transcript)
+        yield transcript
 
 
 def _warned(transcript: Transcript) -> Transcript:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
@@ -215,17 +215,30 @@ class Recognizer:
 
         Recordings are read as they are needed, some minutes of audio ahead.
         """
+        yield from self.joined(self.segments_of_each(sources, rate=rate, on_progress=on_progress))
+
+    def joined(
+        self, results: Iterable[Segment | Finished | Failure]
+    ) -> Iterator[Transcript | Failure]:
+        """Yield a transcript or a failure for each recording of `segments_of_each`."""
         segments: list[Segment] = []
-        for found in self.segments_of_each(sources, rate=rate, on_progress=on_progress):
+        for found in results:
             if isinstance(found, Segment):
                 segments.append(found)
                 continue
             if isinstance(found, Failure):
                 yield found
             else:
-                seconds = self.loaded.seconds_per_annotation
-                yield Transcript(found.path, segments[-1].end, seconds, tuple(segments))
+                yield self.transcript(found.path, segments)
             segments = []
+
+    def transcript(self, path: str | None, segments: Sequence[Segment]) -> Transcript:
+        """Return the transcript of a recording from all its segments, of which it has at least one.
+
+        path: None if the recording did not come from a file.
+        """
+        seconds = self.loaded.seconds_per_annotation
+        return Transcript(path, segments[-1].end, seconds, tuple(segments))
 
     def segments_of_each(
         self,
@@ -280,9 +293,7 @@ class Recognizer:
         if not has_speech(piece.speech):
             raise UserError(f"{name_of(source)}: no speech in it to align a text with")
         segment = force(self.loaded, piece, tokens, self.decoding.fastest)
-        return Transcript(
-            path_of(source), piece.duration, self.loaded.seconds_per_annotation, (segment,)
-        )
+        return self.transcript(path_of(source), [segment])
 
     def read(self, source: Source, page: str, *, rate: int | None = None) -> Reading:
         """Compare a recording with the text that was read aloud, word by word.

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from asr.alignment.links import attention_record
 from asr.audio.read import SAMPLE_RATE, Waveform, read_blocks
 from asr.inference.recognizer import LONGEST_ALIGNED, LONGEST_READ
-from asr.results import Transcript, weights_record
+from asr.results import weights_record
 from asr.serve.answers import json_answer
 from asr.serve.errors import APIError
 from asr.serve.forms import Form
@@ -33,8 +33,7 @@ async def align(service: Service, form: Form) -> Response:
     text = form.text("text")
     if not text.strip():
         segments = [each async for each in service.segments(form.audio, recognizer)]
-        seconds = recognizer.loaded.seconds_per_annotation
-        transcript = Transcript(form.filename, segments[-1].end, seconds, tuple(segments))
+        transcript = recognizer.transcript(form.filename, segments)
     else:
         audio = form.audio
         found = await service.run(lambda: recognizer.align(_waveform(audio, LONGEST_ALIGNED), text))

@@ -76,8 +76,7 @@ async def transcribe(service: Service, form: Form) -> Response:
         events = _events(form, _until(end, first, segments))
         return StreamingResponse(events, media_type="text/event-stream")
     kept = [each if wanted.attention else without_attention(each) async for each in segments]
-    seconds = service.recognizer.loaded.seconds_per_annotation
-    transcript = Transcript(form.filename, kept[-1].end, seconds, tuple(kept))
+    transcript = wanted.recognizer.transcript(form.filename, kept)
     match wanted.format:
         case "json":
             return JSONResponse({"text": transcript.written, "usage": _usage(transcript.duration)})
