@@ -14,8 +14,8 @@ HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer
 
 # Package → the parts of asr that it may import in addition to itself, submodules included.
 BASE = {
-    *("asr.checksums", "asr.errors", "asr.lazy", "asr.model_folder", "asr.products"),
-    *("asr.reading", "asr.results", "asr.tables", "asr.translation"),
+    *("asr.activations", "asr.checksums", "asr.errors", "asr.lazy", "asr.model_folder"),
+    *("asr.products", "asr.reading", "asr.results", "asr.tables", "asr.translation"),
 }
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
@@ -27,6 +27,7 @@ ALLOWED = {
     "asr.results": set(),
     "asr.translation": {"asr.results"},
     "asr.reading": set(),
+    "asr.activations": set(),
     "asr.products": set(),
     "asr.lazy": set(),
     "asr.tables": {"asr.errors"},

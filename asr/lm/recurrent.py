@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.activations import sigmoid, softmax
 from asr.errors import UserError
 from asr.lm.word_ngrams import Floats, Integers
 from asr.model_folder import SCALE, WEIGHTS, read_arrays, read_folder
@@ -125,14 +126,14 @@ class LSTMWords:
         gates = product(np.concatenate([embedded, output], axis=1), self._gates)
         gates += self._bias
         input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=-1)
-        cell = _sigmoid(forget_gate) * cell + _sigmoid(input_gate) * np.tanh(candidate)
-        output = _sigmoid(output_gate) * np.tanh(cell)
+        cell = sigmoid(forget_gate) * cell + sigmoid(input_gate) * np.tanh(candidate)
+        output = sigmoid(output_gate) * np.tanh(cell)
         vectors = np.tanh(_affine(output, *self._vector))  # (n, P)
-        first = _softmax(_affine(vectors, *self._first))
+        first = softmax(_affine(vectors, *self._first))
         size = first.shape[-1] - len(self._rarer)
         parts = [first[:, :size]]
         for at, (reduce, matrix, bias) in enumerate(self._rarer):
-            own = _softmax(_affine(product(vectors, reduce), matrix, bias))
+            own = softmax(_affine(product(vectors, reduce), matrix, bias))
             own *= first[:, size + at, None]
             parts.append(own)
         return np.concatenate(parts, axis=-1), output, cell
@@ -246,14 +247,3 @@ def _affine(rows: Singles, matrix: Singles, bias: Singles) -> Singles:
     found = product(rows, matrix)
     found += bias
     return found
-
-
-def _sigmoid(values: Singles) -> Singles:
-    return np.asarray(0.5 * np.tanh(0.5 * values) + 0.5)
-
-
-def _softmax(logits: Singles) -> Singles:
-    logits -= logits.max(-1, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(-1, keepdims=True)
-    return logits

@@ -10,12 +10,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.activations import softmax
 from asr.alignment.boundaries import WordBoundaries, move_boundaries, word_boundaries
 from asr.audio.mel import FRAMES_PER_SECOND
 from asr.errors import UserError
 from asr.model_folder import BOUNDARIES, read_arrays
 from asr.results import Character, Word
-from asr.runtime.numpy_runtime.layers import Array, Linear, TimeConvolution, Weights, softmax
+from asr.runtime.numpy_runtime.layers import Array, Linear, TimeConvolution, Weights
 from asr.text.vocabulary import Vocabulary
 
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.activations import softmax
 from asr.alignment.window import check_window, distances
 from asr.models.settings import AttentionSettings
-from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, softmax
+from asr.runtime.numpy_runtime.layers import Array, Linear, Weights
 
 
 class Memory(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.activations import log_softmax, sigmoid
 from asr.models.settings import AttentionSettings, DecoderSettings
 from asr.products import product
 from asr.runtime.numpy_runtime.attention import (
@@ -18,7 +19,7 @@ from asr.runtime.numpy_runtime.attention import (
     NumpyAttention,
     groups_of,
 )
-from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, log_softmax, sigmoid
+from asr.runtime.numpy_runtime.layers import Array, Linear, Weights
 from asr.search.contract import Booleans, Integers, Stepped
 from asr.search.trees import reorder, spread, take
 from asr.text.vocabulary import EOS

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from asr.activations import log_softmax
 from asr.audio.mel import SECONDS_PER_FRAME
 from asr.models.settings import AttentionSettings, SpeechSettings
 from asr.runtime.engine import EncodedAudio, PaddedAudio
@@ -22,13 +23,7 @@ from asr.runtime.numpy_runtime.decoder import (
 )
 from asr.runtime.numpy_runtime.encoder import Encoder, NumpyEncoder
 from asr.runtime.numpy_runtime.features import build_features
-from asr.runtime.numpy_runtime.layers import (
-    Array,
-    Linear,
-    Weights,
-    log_softmax,
-    within,
-)
+from asr.runtime.numpy_runtime.layers import Array, Linear, Weights, within
 from asr.runtime.numpy_runtime.shapes import fitting, weight_shapes
 from asr.search.trees import change, put
 

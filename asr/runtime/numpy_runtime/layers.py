@@ -18,31 +18,6 @@ NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 ROWS_AT_ONCE = 512  # of the inputs of an LSTM that are multiplied together; more need more memory
 
 
-def sigmoid(values: Array) -> Array:
-    """Return σ(values); they are overwritten."""
-    # σ(x) = (1 + tanh(x / 2)) / 2 does not overflow.
-    values *= np.float32(0.5)
-    np.tanh(values, out=values)
-    values += np.float32(1)
-    values *= np.float32(0.5)
-    return values
-
-
-def softmax(values: Array) -> Array:
-    """Return the softmax over the last axis; values are overwritten, −∞ gives 0."""
-    values -= values.max(-1, keepdims=True)
-    np.exp(values, out=values)
-    values /= values.sum(-1, keepdims=True)
-    return values
-
-
-def log_softmax(values: Array) -> Array:
-    """Return the log-softmax over the last axis; values are overwritten."""
-    values -= values.max(-1, keepdims=True)
-    values -= np.log(np.exp(values).sum(-1, keepdims=True))
-    return values
-
-
 def within(lengths: NDArray[np.int64], longest: int) -> NDArray[np.bool_]:
     """Return (B, longest), True inside each length of lengths (B,)."""
     inside: NDArray[np.bool_] = np.arange(longest) < lengths[:, None]
