@@ -98,7 +98,7 @@ def _spoken(
     options: DecodingOptions,
 ) -> Segment | None:
     """Return the segment of a hypothesis, or None if its text was read from noise or guessed."""
-    ctc = _ctc(encoded, row)
+    ctc = encoded.ctc_of(row)
     has_words = _language_model(loaded, options) is not None
     noise_threshold = options.noise_threshold if has_words else -np.inf
     if _is_read_from_noise(piece, hypothesis, ctc, noise_threshold):
@@ -148,14 +148,14 @@ def _search_twice(
     the first hypothesis is kept.
     """
     first = _search(loaded, encoded, options)
-    rows = [row for row, each in enumerate(first) if is_without_sound(each, _ctc(encoded, row))]
+    rows = [row for row, each in enumerate(first) if is_without_sound(each, encoded.ctc_of(row))]
     if not rows or encoded.ctc is None:
         return first, set()
     again = encode(loaded, [pieces[row] for row in rows], options.fastest)
     replaced = {
         rows[at]: found
         for at, found in enumerate(_search(loaded, again, replace(options, **SECOND_SEARCH)))
-        if not is_without_sound(found, _ctc(again, at))
+        if not is_without_sound(found, again.ctc_of(at))
     }
     return [replaced.get(row, each) for row, each in enumerate(first)], set(replaced)
 
@@ -244,11 +244,6 @@ def _scorers(
 def _language_model(loaded: LoadedModel, options: DecodingOptions) -> WordModel | None:
     """Return the language model if the search uses one."""
     return loaded.language_model if options.beam > 1 and options.lm_weight else None
-
-
-def _ctc(encoded: EncodedPieces, row: int) -> NDArray[np.float32] | None:
-    """Return the CTC log-probabilities (T', V) of a piece."""
-    return None if encoded.ctc is None else encoded.ctc[row, : encoded.ctc_lengths[row]]
 
 
 def _is_read_from_noise(

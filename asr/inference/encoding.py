@@ -37,6 +37,10 @@ class EncodedPieces(NamedTuple):
     own_lengths: NDArray[np.int64]
     features: Sequence[NDArray[np.float32]]
 
+    def ctc_of(self, row: int) -> NDArray[np.float32] | None:
+        """Return the CTC log-probabilities (T', V) of one piece; None without a CTC head."""
+        return None if self.ctc is None else self.ctc[row, : self.ctc_lengths[row]]
+
 
 def encode(loaded: LoadedModel, pieces: Sequence[Piece], fastest: float = 0.0) -> EncodedPieces:
     """Encode a batch; speech of more than `fastest` characters per second is slowed down to that.

@@ -102,8 +102,7 @@ class LiveAudio:
 
     def cut_last(self, mask: Mask) -> Piece:
         """Cut off the next piece of audio that has ended."""
-        cut = next_cut(mask, self._limit, is_last=True)
-        return self._piece(cut._replace(end=len(mask)) if cut.end >= len(mask) else cut)
+        return self._piece(next_cut(mask, self._limit, is_last=True))
 
     def _add(self, block: Samples, is_last: bool) -> Samples:
         if self._resampler is not None:

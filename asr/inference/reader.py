@@ -103,8 +103,8 @@ def require_page_model(loaded: LoadedModel) -> None:
 
 def _hear(loaded: LoadedModel, piece: Piece, decoding: DecodingOptions) -> Heard:
     encoded = encode(loaded, [piece], decoding.fastest)
-    assert encoded.ctc is not None
-    ctc = encoded.ctc[0, : encoded.ctc_lengths[0]]
+    ctc = encoded.ctc_of(0)
+    assert ctc is not None
     (free,) = search_encoded(loaded, [piece], encoded, decoding)
     return Heard(piece, encoded, ctc, free)
 

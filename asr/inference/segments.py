@@ -38,10 +38,9 @@ def segment(
     tokens, log_probabilities = found.tokens, found.token_log_probabilities[:-1]
     annotations, columns = int(encoded.lengths[row]), int(encoded.own_lengths[row])
     weights = found.weights[: len(tokens), :annotations]  # (U, T)
-    ctc = None if encoded.ctc is None else encoded.ctc[row, : encoded.ctc_lengths[row]]
     seconds = float(encoded.seconds_per_annotation[row])
     symbols = [loaded.vocabulary.decode([token]) for token in tokens]
-    placed = spans.spans(tokens, weights, ctc, seconds, piece.duration)
+    placed = spans.spans(tokens, weights, encoded.ctc_of(row), seconds, piece.duration)
     words = spans.words(symbols, placed, log_probabilities)
     if calibration is not None:
         words = calibration(words, found.score / (len(tokens) + 1))
