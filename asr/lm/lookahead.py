@@ -31,7 +31,7 @@ from asr.lm.recurrent import RecurrentWords
 from asr.lm.word_ngrams import Floats, Integers, WordNgrams
 from asr.model_folder import CONFIG
 from asr.search.contract import Booleans
-from asr.search.trees import change, spread
+from asr.search.trees import change, spread, take
 from asr.text.vocabulary import BLANK, EOS, UNK, Vocabulary
 
 SPELLING_ORDER = 5  # of the character n-grams of unknown words
@@ -39,44 +39,48 @@ RECURRENT_SHARE = 0.7  # weight of the recurrent model in the mixture
 _LEAST = 1e-30  # lower bound of a probability
 
 
-class WordState(NamedTuple):
-    """N texts for each of B utterances; all arrays are (B, N, …).
+class _History(NamedTuple):
+    """The finished words of F texts, as contexts of the next one; all arrays are (F, …).
 
-    contexts: (B, N, order − 1), indices in the tables of the last word, the last two, …; −1 if
-    they do not occur. goes_on: probability of another word. recurrent: a `RecurrentContext` each;
-    None without a recurrent model.
-    node: of the prefix in the lexicon. spelling: state of the character model. spelt: probability
-    of an unknown word with this prefix. mass: probability of all completions.
-    known: (B, N, V), probability of the words with this prefix and one more character; in the
-    column of the blank, of the prefix as a word.
-    after_word: contexts, as above, if the word ends here. ends: probability that the text then
-    ends.
-    log_probs: (B, N, V).
+    contexts: (F, order − 1), indices in the tables of the last word, the last two, …; −1 if they do
+    not occur. goes_on: probability of another word. recurrent: a `RecurrentContext` each; None
+    without a recurrent model.
     """
 
     contexts: Integers
     goes_on: Floats
     recurrent: NDArray[np.object_]
+
+
+class _Texts(NamedTuple):
+    """F texts; all arrays are (F, …).
+
+    node: of the prefix in the lexicon. spelling: state of the character model. spelt: probability
+    of an unknown word with this prefix. mass: probability of all completions.
+    """
+
+    history: _History
     node: Integers
     spelling: Integers
     spelt: Floats
     mass: Floats
+
+
+class WordState(NamedTuple):
+    """N texts for each of B utterances, and what follows from them; all arrays are (B, N, …).
+
+    known: (B, N, V), probability of the words with this prefix and one more character; in the
+    column of the blank, of the prefix as a word.
+    after_word: contexts, as in `_History`, if the word ends here. ends: probability that the text
+    then ends.
+    log_probs: (B, N, V).
+    """
+
+    texts: _Texts
     known: Floats
     after_word: Integers
     ends: Floats
     log_probs: Floats
-
-
-class _Texts(NamedTuple):
-    """The fields of a `WordState` from which the others are computed, for F texts: (F, …)."""
-
-    contexts: Integers
-    goes_on: Floats
-    recurrent: NDArray[np.object_]
-    node: Integers
-    spelling: Integers
-    spelt: Floats
-    mass: Floats
 
 
 class WordModel:
@@ -132,15 +136,16 @@ class WordModel:
     def start(self, batch: int) -> WordState:
         """See `LanguageModel.start`."""
         contexts = self._ngrams.start()
-        recurrent = np.full(1, self._recurrent and self._recurrent.start(), dtype=np.object_)
-        goes_on = 1 - self._ngrams.p_end(contexts)
-        texts = _Texts(
+        history = _History(
             contexts=contexts,
-            goes_on=goes_on,
-            recurrent=recurrent,
+            goes_on=1 - self._ngrams.p_end(contexts),
+            recurrent=np.full(1, self._recurrent and self._recurrent.start(), dtype=np.object_),
+        )
+        texts = _Texts(
+            history=history,
             node=np.zeros(1, np.int64),
             spelling=self._spelling.start(1)[0],
-            spelt=self._unknown_word(contexts, recurrent, goes_on),
+            spelt=self._unknown_word(history),
             mass=np.ones(1),
         )
         return change(lambda each: np.repeat(each[None], batch, axis=0), self._scored(texts))
@@ -167,42 +172,46 @@ class WordModel:
         self, state: WordState, at: tuple[Integers, Integers], tokens: Integers
     ) -> _Texts:
         """Append tokens (F,) to the texts with indices `at`, (F,) each, in a state."""
-        node, is_space = state.node[at], tokens == self._space
-        spelling, recurrent = state.spelling[at], state.recurrent[at]
-        spelt = state.spelt[at] * self._spelling.probabilities(spelling, tokens)
+        texts = change(lambda each: each[at], state.texts)
+        is_space = tokens == self._space
+        spelt = texts.spelt * self._spelling.probabilities(texts.spelling, tokens)
         mass = state.known[(*at, tokens)] + spelt
-        contexts = np.where(is_space[:, None], state.after_word[at], state.contexts[at])
-        goes_on = np.where(is_space, 1 - state.ends[at], state.goes_on[at])
-        node_after = np.where(is_space, 0, self._lexicon.child(node, tokens))
-        spelling = self._spelling.follow(spelling, tokens)
+        history = _History(
+            contexts=np.where(is_space[:, None], state.after_word[at], texts.history.contexts),
+            goes_on=np.where(is_space, 1 - state.ends[at], texts.history.goes_on),
+            recurrent=texts.history.recurrent,
+        )
+        node = np.where(is_space, 0, self._lexicon.child(texts.node, tokens))
+        spelling = self._spelling.follow(texts.spelling, tokens)
         ended = np.flatnonzero(is_space)
         if len(ended):
             if self._recurrent is not None:
-                words = self._finished(node[ended])
-                old = recurrent[ended].tolist()
-                recurrent[ended] = self._recurrent.after(old, words.tolist())
+                words = self._finished(texts.node[ended]).tolist()
+                old = history.recurrent[ended].tolist()
+                history.recurrent[ended] = self._recurrent.after(old, words)
             spelling[ended] = self._spelling.start(1)[0]
-            spelt[ended] = self._unknown_word(contexts[ended], recurrent[ended], goes_on[ended])
-            mass[ended] = goes_on[ended]
-        mass = np.maximum(mass, _LEAST)
-        return _Texts(contexts, goes_on, recurrent, node_after, spelling, spelt, mass)
+            spelt[ended] = self._unknown_word(take(history, ended))
+            mass[ended] = history.goes_on[ended]
+        return _Texts(history, node, spelling, spelt, np.maximum(mass, _LEAST))
 
     def _scored(self, texts: _Texts) -> WordState:
         """Compute the scores of the next characters of F texts."""
         node, within = texts.node, texts.node != 0
         known = self._known(texts)  # (F, V)
-        after_word = self._ngrams.after(texts.contexts, self._finished(node))
+        after_word = self._ngrams.after(texts.history.contexts, self._finished(node))
         ends = self._ngrams.p_end(after_word)
         unknown = self._spelling.probabilities(texts.spelling) * texts.spelt[:, None]
         joint = known + unknown
         ending = known[:, BLANK] + unknown[:, EOS] + unknown[:, self._space]
         joint[:, self._space] = ending * (1 - ends * within)
         joint[:, EOS] = ending * ends * within
-        joint[:, EOS] += (1 - texts.goes_on) * (~within & (texts.mass == 1))  # at an empty text
+        joint[:, EOS] += (1 - texts.history.goes_on) * (
+            ~within & (texts.mass == 1)
+        )  # at an empty text
         joint[:, BLANK] = 0
         joint /= texts.mass[:, None]
         log_probs = np.log(np.clip(joint, _LEAST, 1.0, out=joint), out=joint)
-        return WordState(*texts, known, after_word, ends, log_probs)
+        return WordState(texts, known, after_word, ends, log_probs)
 
     def _known(self, texts: _Texts) -> Floats:
         """Return `WordState.known` of F texts."""
@@ -211,40 +220,27 @@ class WordModel:
         after = self._lexicon.after[nodes].astype(np.int64)
         after = np.where(characters == BLANK, first + 1, after)
         known = np.zeros((len(texts.node), self._size))
-        known[rows, characters] = self._words(
-            texts.contexts, texts.recurrent, texts.goes_on, rows, first, after
-        )
+        known[rows, characters] = self._words(texts.history, rows, first, after)
         return known
 
     def _finished(self, node: Integers) -> Integers:
         """Return the word (F,) that ends at each node, the unknown word if none does."""
         return np.where(self._lexicon.whole[node], self._lexicon.first[node], self._ngrams.unknown)
 
-    def _unknown_word(
-        self, contexts: Integers, recurrent: NDArray[np.object_], goes_on: Floats
-    ) -> Floats:
+    def _unknown_word(self, history: _History) -> Floats:
         """Return the probability (F,) that the next word is unknown."""
-        first = np.full(len(contexts), self._ngrams.unknown)
-        rows = np.arange(len(contexts))
-        return self._words(contexts, recurrent, goes_on, rows, first, first + 1)
+        first = np.full(len(history.goes_on), self._ngrams.unknown)
+        return self._words(history, np.arange(len(first)), first, first + 1)
 
-    def _words(
-        self,
-        contexts: Integers,
-        recurrent: NDArray[np.object_],
-        goes_on: Floats,
-        rows: Integers,
-        first: Integers,
-        after: Integers,
-    ) -> Floats:
+    def _words(self, history: _History, rows: Integers, first: Integers, after: Integers) -> Floats:
         """Return the probability that the next word is one of first … after − 1, (P,).
 
         rows: (P,) ascending, the text of each range.
         """
-        found = self._ngrams.range(contexts[rows], first, after)
+        found = self._ngrams.range(history.contexts[rows], first, after)
         if self._recurrent is None:
             return found
-        stops = np.searchsorted(rows, np.arange(len(contexts)), side="right")
-        own = self._recurrent.range(recurrent.tolist(), stops.tolist(), first, after)
-        own *= goes_on[rows]
+        stops = np.searchsorted(rows, np.arange(len(history.goes_on)), side="right")
+        own = self._recurrent.range(history.recurrent.tolist(), stops.tolist(), first, after)
+        own *= history.goes_on[rows]
         return found + RECURRENT_SHARE * (own - found)
