@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.search.contract import Booleans, Floats, Integers
-from asr.search.trees import reorder
+from asr.search.trees import reorder, take
 from asr.text.vocabulary import BLANK, EOS
 
 Doubles = NDArray[np.float64]
@@ -38,24 +38,34 @@ class _Audio(NamedTuple):
     lengths: Integers
 
 
-class CTCState(NamedTuple):
+class _Prefixes(NamedTuple):
     """The forward variables of the F prefixes alive in a batch, utterance by utterance.
 
-    rows: (B, N), of each prefix among the F, arbitrary for a dead one. utterance: (F,), ascending.
+    utterance: (F,), ascending.
     symbol, blank: (F, K, 8), probability that the frames before a point emit the prefix and
     end in its last symbol, or in a blank (γ_n and γ_b of Graves), divided by e ** scale.
     scale: (F, K). prefix: (F,), log-probability that the labelling starts with the prefix.
-    last: (F,), last symbol; BLANK for the empty prefix. scores: (F, V), see `Scorer.scores`.
+    last: (F,), last symbol; BLANK for the empty prefix.
     """
 
-    audio: _Audio
-    rows: Integers
     utterance: Integers
     symbol: Doubles
     blank: Doubles
     scale: Doubles
     prefix: Doubles
     last: Integers
+
+
+class CTCState(NamedTuple):
+    """The prefixes of a search.
+
+    rows: (B, N), of each prefix among the F, arbitrary for a dead one. scores: (F, V), see
+    `Scorer.scores`.
+    """
+
+    audio: _Audio
+    prefixes: _Prefixes
+    rows: Integers
     scores: Doubles
 
 
@@ -93,9 +103,7 @@ class CTCPrefixScorer:
         audio = _prepared(self._log_probs, self._lengths)
         blank = audio.decay[:, BLANK].copy()  # (B, K, 8): blanks only
         utterance = np.arange(batch)
-        return _scored(
-            audio,
-            rows=utterance[:, None],
+        prefixes = _Prefixes(
             utterance=utterance,
             symbol=np.zeros_like(blank),
             blank=blank,
@@ -103,6 +111,7 @@ class CTCPrefixScorer:
             prefix=np.zeros(batch),
             last=np.full(batch, BLANK),
         )
+        return CTCState(audio, prefixes, utterance[:, None], _scores(audio, prefixes))
 
     def scores(self, state: CTCState) -> Floats:
         """See `Scorer.scores`."""
@@ -113,23 +122,20 @@ class CTCPrefixScorer:
     ) -> CTCState:
         """See `Scorer.advance`."""
         audio, kept = state.audio, reorder(state.rows, parents)[alive]  # (F',)
-        utterance, scale = state.utterance[kept], state.scale[kept]
-        symbol, before = state.symbol[kept], state.blank[kept]
-        last, tokens = state.last[kept], tokens[alive]
-        symbol[last == tokens] = 0  # a repeated symbol needs a blank between
-        before += symbol  # φ, (F', K, 8)
-        in_symbol = _recurrence(audio, utterance, tokens, before, scale)
-        in_blank = _recurrence(audio, utterance, np.full_like(tokens, BLANK), *in_symbol)
-        rows = np.zeros(parents.shape, np.int64)
-        rows[alive] = np.arange(len(kept))
-        return _scored(
-            audio,
-            rows,
-            utterance,
+        old, tokens = take(state.prefixes, kept), tokens[alive]
+        old.symbol[old.last == tokens] = 0  # a repeated symbol needs a blank between
+        before = old.blank + old.symbol  # φ, (F', K, 8)
+        in_symbol = _recurrence(audio, old.utterance, tokens, before, old.scale)
+        in_blank = _recurrence(audio, old.utterance, np.full_like(tokens, BLANK), *in_symbol)
+        prefixes = _Prefixes(
+            old.utterance,
             *_joined(*in_symbol, *in_blank),
-            prefix=state.prefix[kept] + state.scores[kept, tokens],
+            prefix=old.prefix + state.scores[kept, tokens],
             last=tokens,
         )
+        rows = np.zeros(parents.shape, np.int64)
+        rows[alive] = np.arange(len(kept))
+        return CTCState(audio, prefixes, rows, _scores(audio, prefixes))
 
     def take(self, state: CTCState, rows: Integers) -> CTCState:
         """See `Scorer.take`."""
@@ -155,17 +161,9 @@ def _prepared(log_probs: Floats, lengths: Integers) -> _Audio:
     return _Audio(by_frame, decay, 1 / decay, start, lengths)
 
 
-def _scored(
-    audio: _Audio,
-    rows: Integers,
-    utterance: Integers,
-    symbol: Doubles,
-    blank: Doubles,
-    scale: Doubles,
-    prefix: Doubles,
-    last: Integers,
-) -> CTCState:
-    """Make a state from forward variables: compute the scores of all next tokens."""
+def _scores(audio: _Audio, prefixes: _Prefixes) -> Doubles:
+    """Return the scores (F, V) of all next tokens."""
+    utterance, symbol, blank, scale, prefix, last = prefixes
     number, at = len(prefix), np.arange(len(prefix))
     greatest = np.maximum(scale.max(-1, keepdims=True), _NOTHING)
     factors = np.exp(scale - greatest)[..., None]  # (F, K, 1)
@@ -184,9 +182,9 @@ def _scored(
     found = summed[0]  # (F, V)
     found[at, last] = summed[1, at, last]  # repeated: after a blank only
     found[:, EOS] = whole + scale[at, block]
-    scores = np.clip(found - prefix[:, None], _IMPOSSIBLE, 0.0)
+    scores: Doubles = np.clip(found - prefix[:, None], _IMPOSSIBLE, 0.0)
     scores[:, BLANK] = _IMPOSSIBLE
-    return CTCState(audio, rows, utterance, symbol, blank, scale, prefix, last, scores)
+    return scores
 
 
 def _recurrence(

@@ -83,7 +83,7 @@ def test_scores_are_sums_over_all_paths(text):
         longer = (*text, token)
         wanted = sum(p for each, p in found.items() if each[: len(longer)] == longer)
         assert math.exp(sums[token]) == pytest.approx(wanted, rel=1e-6)
-    assert state.prefix.item() == pytest.approx(total.item(), abs=1e-9)
+    assert state.prefixes.prefix.item() == pytest.approx(total.item(), abs=1e-9)
 
 
 def test_scores_are_a_distribution():
@@ -141,7 +141,7 @@ def test_impossible_texts_score_low_but_finite():
     state, total = follow(scorer, (2, 2, 2, 3, 4))
     assert np.isfinite(scorer.scores(state)).all() and np.isfinite(total).all()
     assert total.item() < -1e4 + 1
-    assert state.prefix.item() == pytest.approx(total.item())
+    assert state.prefixes.prefix.item() == pytest.approx(total.item())
 
 
 def test_ctc_alone_finds_what_the_frames_say(toys):
