@@ -74,47 +74,30 @@ class Recognizer:
     def configured(
         self,
         *,
-        beam: int | None = None,
-        ctc_weight: float | None = None,
-        lm_weight: float | None = None,
         language_model: str | os.PathLike[str] | None = None,
-        ilm_weight: float | None = None,
-        fastest: float | None = None,
-        batch_seconds: float | None = None,
         window: tuple[float, float] | None = None,
-        longest: float | None = None,
         hotwords: Iterable[str] | None = None,
-        hotword_weight: float | None = None,
-        n_best: int | None = None,
+        **options: float | None,
     ) -> Recognizer:
         """Return a recogniser with other options and the same weights; None keeps an option.
 
+        options: fields of `DecodingOptions`, such as beam=1.
         language_model: a file of word n-grams in place of the model's own.
         window: restricts the attention to (seconds back, seconds ahead) around its last position,
             whatever it was trained with; (0, 0) removes a window.
         hotwords: words or phrases that the search favours, such as names; the language model need
             not know them. Capitals are kept in the written text. An empty list favours none.
-        The others: see `DecodingOptions`.
 
         Raises:
-            UserError: a value of the wrong type or out of range, a CTC weight for a model without a
-                CTC head, a language model that cannot be read, an attention that takes no window,
-                hot words that cannot be spelt, or hot words or alternatives with a beam of 1.
+            UserError: an unknown option, a value of the wrong type or out of range, a CTC weight
+                for a model without a CTC head, a language model that cannot be read, an attention
+                that takes no window, hot words that cannot be spelt, or hot words or alternatives
+                with a beam of 1.
         """
-        if ctc_weight and not self.loaded.engine.has_ctc:
-            raise UserError(f"CTC weight {ctc_weight}: this model has no CTC head, leave it out")
-        given = {
-            "beam": beam,
-            "ctc_weight": ctc_weight,
-            "lm_weight": lm_weight,
-            "ilm_weight": ilm_weight,
-            "fastest": fastest,
-            "batch_seconds": batch_seconds,
-            "longest": longest,
-            "hotword_weight": hotword_weight,
-            "n_best": n_best,
-        }
-        changes: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
+        changes = {name: value for name, value in options.items() if value is not None}
+        if changes.get("ctc_weight") and not self.loaded.engine.has_ctc:
+            weight = changes["ctc_weight"]
+            raise UserError(f"CTC weight {weight}: this model has no CTC head, leave it out")
         loaded = self.loaded
         if language_model is not None:
             loaded = loaded.with_language_model(Path(language_model))
@@ -123,9 +106,7 @@ class Recognizer:
             loaded = loaded.windowed(*_both_sides(window))
         if hotwords is not None:
             loaded = loaded.favouring(hotwords)
-        decoding = self.decoding
-        if changes:
-            decoding = from_table(DecodingOptions, to_table(decoding) | changes)
+        decoding = from_table(DecodingOptions, to_table(self.decoding) | changes)
         if decoding.beam == 1 and loaded.hotwords is not None:
             raise UserError("hot words need a beam search; got a beam of 1")
         if decoding.beam == 1 and decoding.n_best > 1:

@@ -453,7 +453,10 @@ def test_settings_are_checked_and_never_changed_in_place(
 ) -> None:
     before = recognizer.decoding
     assert recognizer.configured(beam=7).decoding.search.size == 7
+    assert recognizer.configured(recombine=3, beam=None).decoding == replace(before, recombine=3)
     assert recognizer.decoding == before
+    with pytest.raises(UserError, match="unknown setting beams; did you mean beam"):
+        recognizer.configured(beams=7)
     for wrong in (
         {"beam": 0},
         {"ctc_weight": 1.5},
