@@ -93,8 +93,9 @@ def test_both_engines_encode_and_step_alike(settings):
         close(second.log_probs, first.log_probs, atol=1e-4)
 
 
+@pytest.mark.parametrize("hypotheses", [1, 2])
 @pytest.mark.parametrize("name", ["plain", "window", "window-soft", "window-stride"])
-def test_both_engines_treat_forbidden_annotations_alike(name):
+def test_both_engines_treat_forbidden_annotations_alike(name, hypotheses):
     torch_engine, numpy_engine = engines(SUPPORTED[name])
     given = audio(1.6, 1.6, 1.6)
     wanted, found = torch_engine.encode(given).memory, numpy_engine.encode(given).memory
@@ -105,13 +106,15 @@ def test_both_engines_treat_forbidden_annotations_alike(name):
         torch_engine.decoder(wanted._replace(mask=torch.from_numpy(mask))),
         numpy_engine.decoder(found._replace(mask=mask)),
     )
-    states = [each.start() for each in decoders]
+    parents = np.zeros((3, hypotheses), np.int64)
+    states = [each.select(each.start(), parents) for each in decoders]
     for token in (1, 4, 2):
-        tokens = np.full((3, 1), token)
+        tokens = np.full((3, hypotheses), token)
         one, other = (each.step(tokens, s) for each, s in zip(decoders, states, strict=True))
         close(other.weights, one.weights)
         close(other.log_probs, one.log_probs, atol=1e-4)
-        assert not other.weights[0].any() and other.weights[1].sum() == pytest.approx(1)
+        assert not other.weights[0].any()
+        assert other.weights[1].sum(-1) == pytest.approx(1)
         states = [one.state, other.state]
 
 

@@ -164,7 +164,7 @@ class NumpyAttention:
         )
         features = np.matmul(windows.reshape(-1, 2 * width), self._spread)
         term: Array = np.matmul(features, self._project)
-        return term.reshape(batch, hypotheses, length, -1)
+        return term.reshape(batch, hypotheses, length, self._project.shape[1])
 
     def _windowed(
         self, energies: Array, allowed: NDArray[np.bool_], previous: Alignment
