@@ -13,10 +13,10 @@ from asr.errors import UserError
 from asr.search.choice import append, choose
 from asr.search.contract import Integers, Scorer, ScorerState, SearchDecoder, State
 from asr.search.guard import DEFAULT_GUARD, Counts, GuardState
-from asr.search.hypothesis import History, Hypothesis, Step
+from asr.search.hypothesis import History, Hypothesis, Step, StepReport
 from asr.search.limits import check_limits
 from asr.search.options import BeamSettings
-from asr.search.pool import Pool, StepReport
+from asr.search.pool import Pool
 from asr.search.trees import reorder, take
 from asr.text.vocabulary import BLANK, EOS
 
@@ -39,10 +39,7 @@ class _Live(NamedTuple, Generic[State]):
 
 
 class _Columns(NamedTuple):
-    """A step of all utterances, before it is split into a `StepReport` each.
-
-    ends, end_totals: (b, n). The others: (b, m).
-    """
+    """The fields of `StepReport` for all utterances. ends, end_totals: (b, n). Others: (b, m)."""
 
     ends: NDArray[np.float32]
     end_totals: Doubles
@@ -51,18 +48,6 @@ class _Columns(NamedTuple):
     totals: Doubles
     log_probabilities: NDArray[np.float32]
     excess: Counts
-
-
-class _Lists(NamedTuple):
-    """The fields of `_Columns` as lists."""
-
-    ends: list[list[float]]
-    end_totals: list[list[float]]
-    tokens: list[list[int]]
-    parents: list[list[int]]
-    totals: list[list[float]]
-    log_probabilities: list[list[float]]
-    excess: list[list[int]]
 
 
 def beam_search(
@@ -99,9 +84,9 @@ def beam_search(
         alive = live.totals > -np.inf
         log_probs, weights, state = live.decoder.step(live.tokens, live.state, alive)
         live, columns = search.extend(live._replace(state=state), log_probs, weights)
-        lists = _Lists(*(column.tolist() for column in columns))
-        history.add(_recorded(utterances, weights, lists))
-        reports = (StepReport(*parts) for parts in zip(*lists, strict=True))
+        lists = (column.tolist() for column in columns)
+        reports = [StepReport(*parts) for parts in zip(*lists, strict=True)]
+        history.add(Step({each: row for row, each in enumerate(utterances)}, weights, reports))
         for row, (utterance, report) in enumerate(zip(utterances, reports, strict=True)):
             pools[utterance].add(step, report)
             if pools[utterance].done:
@@ -241,15 +226,3 @@ class _Search:
 def _reorders(count: int, parents: Integers) -> bool:
     """Return whether parents (b, m) may change the order or number of `count` hypotheses."""
     return count > 1 or parents.shape[1] > 1
-
-
-def _recorded(utterances: Sequence[int], weights: NDArray[np.float32], lists: _Lists) -> Step:
-    """Return a step as `History` stores it."""
-    return Step(
-        rows={utterance: row for row, utterance in enumerate(utterances)},
-        weights=weights,
-        ends=lists.ends,
-        parents=lists.parents,
-        tokens=lists.tokens,
-        log_probabilities=lists.log_probabilities,
-    )

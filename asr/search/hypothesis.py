@@ -49,19 +49,31 @@ class Ending(NamedTuple):
     reason: StopReason
 
 
-class Step(NamedTuple):
-    """One step of a search over b utterances, from n hypotheses each to m.
+class StepReport(NamedTuple):
+    """One step of one utterance, from n hypotheses to m."""
 
-    rows: utterance → its row in this step. weights: (b, n, T). ends: [b][n], log-probability of
-    end-of-sentence. parents, tokens, log_probabilities: [b][m], of the chosen extensions.
+    ends: list[float]  # [n] decoder's log-probability of end-of-sentence
+    end_totals: list[float]  # [n] sum of each if it ends here
+    tokens: list[int]  # [m], best first
+    parents: list[int]
+    totals: list[float]  # [m], −inf for a dead one
+    log_probabilities: list[float]  # [m] by the decoder alone
+    excess: list[int]  # [m] tokens that the guard cuts; 0 for one that may continue
+
+
+class Step(NamedTuple):
+    """One step of a search over b utterances.
+
+    rows: utterance → its row in this step. weights: (b, n, T). reports: [b].
     """
 
     rows: Mapping[int, int]
     weights: NDArray[np.float32]
-    ends: list[list[float]]
-    parents: list[list[int]]
-    tokens: list[list[int]]
-    log_probabilities: list[list[float]]
+    reports: list[StepReport]
+
+    def report(self, utterance: int) -> StepReport:
+        """Return the report of an utterance."""
+        return self.reports[self.rows[utterance]]
 
 
 class History:
@@ -81,19 +93,17 @@ class History:
         log_probabilities: list[float] = []
         slots = [slot]  # before each step, from the last to the first
         for step in reversed(self._steps[: ending.step]):
-            row = step.rows[utterance]
-            tokens.append(step.tokens[row][slot])
-            log_probabilities.append(step.log_probabilities[row][slot])
-            slot = step.parents[row][slot]
+            report = step.report(utterance)
+            tokens.append(report.tokens[slot])
+            log_probabilities.append(report.log_probabilities[slot])
+            slot = report.parents[slot]
             slots.append(slot)
         kept = ending.kept
         path = slots[::-1][: kept + 1]
         steps = self._steps[: kept + 1]
-        rows = [step.rows[utterance] for step in steps]
-        end = steps[kept].ends[rows[kept]][path[kept]]
-        summands = [*log_probabilities[::-1][:kept], end]
+        summands = [*log_probabilities[::-1][:kept], steps[kept].report(utterance).ends[path[kept]]]
         weights = np.stack(
-            [step.weights[row, at] for step, row, at in zip(steps, rows, path, strict=True)]
+            [step.weights[step.rows[utterance], at] for step, at in zip(steps, path, strict=True)]
         )
         return Hypothesis(
             tokens[::-1][:kept],

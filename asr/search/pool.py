@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from asr.errors import UserError
 from asr.results import StopReason
-from asr.search.hypothesis import Ending
+from asr.search.hypothesis import Ending, StepReport
 from asr.search.options import BeamSettings
 from asr.text.vocabulary import EOS
-
-
-class StepReport(NamedTuple):
-    """One step of one utterance, from n hypotheses to m."""
-
-    ends: list[float]  # [n] decoder's log-probability of end-of-sentence
-    end_totals: list[float]  # [n] sum of each if it ends here
-    tokens: list[int]  # [m], best first
-    parents: list[int]
-    totals: list[float]  # [m], −inf for a dead one
-    log_probabilities: list[float]  # [m] by the decoder alone
-    excess: list[int]  # [m] tokens that the guard cuts; 0 for one that may continue
 
 
 class Pool:
