@@ -55,7 +55,7 @@ def check_window(settings: WindowSettings) -> None:
     """Refuse a window that extends to one side only.
 
     Raises:
-        ValueError: both reaches.
+        ValueError: with both reaches.
     """
     back, ahead = settings.window_back, settings.window_ahead
     if bool(back) != bool(ahead):

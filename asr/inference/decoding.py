@@ -223,7 +223,7 @@ def _scorers(
     options: DecodingOptions,
     words: WordModel | None,
 ) -> list[Scorer]:
-    """Return what scores hypotheses besides the decoder."""
+    """Return the scorers of a search, without the decoder."""
     without_audio = None
     if words is not None and options.ilm_weight:
         without_audio = loaded.engine.decoder_without_audio(encoded.memory)

@@ -1,4 +1,4 @@
-"""Pieces of audio → what a search needs; fast speech is slowed down first."""
+"""Pieces of audio → annotations and CTC log-probabilities; fast speech is slowed down first."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class LiveText:
         return self._audio.duration
 
     def push(self, samples: NDArray[np.float32]) -> list[Event]:
-        """Add samples (S,), floats in [-1, 1]; return what is known then.
+        """Add samples (S,), floats in [-1, 1]; return the text that is new or has changed.
 
         Raises:
             UserError: they are not finite, or no floats (S,).

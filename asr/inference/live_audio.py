@@ -14,8 +14,8 @@ from asr.errors import UserError
 from asr.inference.cutting import FRAME, Cut, Mask, Samples, cut_at_pause, cut_piece, next_cut
 from asr.inference.pieces import Piece
 
-HOP: Final = 0.4  # seconds of audio between two looks at it
-KEPT: Final = 1.0  # seconds of silence kept before speech, which may have begun unnoticed
+HOP: Final = 0.4  # seconds of audio between two encodings of it
+KEPT: Final = 1.0  # seconds kept before speech, whose beginning may be undetected
 LOWEST_RATE: Final = 8_000  # Hz
 HIGHEST_RATE: Final = 192_000  # Hz
 

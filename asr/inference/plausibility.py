@@ -92,12 +92,12 @@ def is_without_sound(found: Hypothesis, ctc: NDArray[np.float32] | None) -> bool
 
 
 def is_slow_by_ctc(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
-    """Return whether the text of a piece was read from noise.
+    """Return whether the text of a piece was read from noise, by CTC alone.
 
-    It is by CTC alone, as the decoder is a language model too and is sure of "if you":
-    the characters on the best path, times their probability (geometric mean), are fewer than in the
-    slowest speech. It holds for every search, and only for short pieces: noise is seldom taken for
-    long speech.
+    It was if the characters on the best CTC path, times their probability (geometric mean), are
+    fewer than in the slowest speech. The decoder is not used: it is also a language model, and in
+    noise gives texts such as "if you" a high probability. The rule holds for every search, and only
+    for short pieces: noise is seldom taken for long speech.
     ctc: (T', V) log-probabilities of the audio; without them nothing is noise. seconds: of speech.
     """
     if ctc is None or seconds >= _SHORT:

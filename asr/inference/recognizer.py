@@ -214,9 +214,9 @@ class Recognizer:
             segments = []
 
     def transcript(self, path: str | None, segments: Sequence[Segment]) -> Transcript:
-        """Return the transcript of a recording from all its segments, of which it has at least one.
+        """Return the transcript of a recording.
 
-        path: None if the recording did not come from a file.
+        path: None if it did not come from a file. segments: all of them, in order, at least one.
         """
         seconds = self.loaded.seconds_per_annotation
         return Transcript(path, segments[-1].end, seconds, tuple(segments))
@@ -251,7 +251,7 @@ class Recognizer:
     def align(
         self, source: Source, text: str | None = None, *, rate: int | None = None
     ) -> Transcript:
-        """Say when each word of `text` was said; without a text, of what is recognised.
+        """Return `text` as a transcript with times; without a text, do as `transcribe`.
 
         The text is normalised as transcripts are and read by the decoder as it stands (teacher
         forcing): its words need not be those that the model would have written.

@@ -1,4 +1,4 @@
-"""What can be transcribed, and how it ended."""
+"""Recordings as input: their names, their least length, and their end or failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Failure(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A recording of which all segments have been found; path: None if it is no file."""
+    """The end of the segments of a recording; path: None if it is no file."""
 
     path: str | None
 

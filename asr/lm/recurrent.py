@@ -77,7 +77,7 @@ class LSTMWords:
         """Refuse weights whose sizes do not fit each other.
 
         Raises:
-            ValueError: the weight.
+            ValueError: with the name of the weight.
         """
         state, rarer = len(recurrent), self._rarer
         inner, first = self._vector[0].shape[-1], self._first[0].shape[-1]

@@ -31,7 +31,7 @@ class Alignment(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Hypotheses that attend at once: of several utterances one each, or several of one.
+    """Hypotheses whose attention is computed at once: one of each utterance, or several of one.
 
     utterances, slots: of the batch. rows: among the F hypotheses that are computed. shape: (b, n).
     length: annotations up to the last one that is allowed.

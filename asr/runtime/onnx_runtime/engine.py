@@ -121,6 +121,6 @@ def load_graph(folder: Path, name: str) -> onnxruntime.InferenceSession:
 
 
 def _threads() -> int:
-    """Return OMP_NUM_THREADS, which NumPy and torch heed too; 0, all cores, without it."""
+    """Return OMP_NUM_THREADS, as NumPy and torch use it; 0, all cores, without it."""
     text = os.environ.get("OMP_NUM_THREADS", "")
     return int(text) if text.isdecimal() else 0
