@@ -86,7 +86,7 @@ def count_ngrams(
             seen, count = seen[is_frequent], count[is_frequent]
         grams.append(seen)
         counts.append(count.astype(np.int64))
-        older = np.concatenate([np.zeros(size, np.int64), stream[:-size]])
+        older = np.concatenate([np.zeros(size, np.int64), stream])[: len(stream)]
         codes = codes + older * vocabulary_size**size if size < order else codes
     return NgramCounts(vocabulary_size, grams, counts)
 

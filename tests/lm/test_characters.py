@@ -48,6 +48,17 @@ def test_probabilities_are_those_of_the_formula(order, text):
     assert float(found.sum()) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("text", [[], [2], [2, 3], [2, 3, 4, 5, 2, 3]])
+def test_an_order_above_the_length_of_the_text_changes_nothing(text):
+    model, wanted = (NgramModel.train([text], SIZE, order) for order in (9, len(text) + 2))
+    for length in range(len(text) + 1):
+        states = (walk(each, text[:length]) for each in (model, wanted))
+        found, expected = (
+            each.log_probs(state) for each, state in zip((model, wanted), states, strict=True)
+        )
+        assert (found == expected).all()
+
+
 def test_hypotheses_of_a_batch_are_independent():
     model = NgramModel.train(TEXTS, SIZE, 4)
     state = model.advance(
