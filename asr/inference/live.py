@@ -92,9 +92,12 @@ class LiveText:
     def finish(self) -> list[Event]:
         """Return the rest: the audio has ended. Nothing may be pushed after that."""
         self._audio.end()
-        return [*self._rest()]
+        found: list[Event] = [*self._rest()]
+        if self._shown and not found:  # what was shown was no speech
+            found.append(Partial(self._audio.start / SAMPLE_RATE, ""))
+        return found
 
-    def _rest(self) -> Iterator[Event]:
+    def _rest(self) -> Iterator[Finalised]:
         while len(self._audio.samples):
             mask, _ = self._decoded(self._audio.samples)
             yield from self._final(self._audio.cut_last(mask))

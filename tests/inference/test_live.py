@@ -18,7 +18,7 @@ from asr import cli
 from asr.audio.read import read
 from asr.errors import UserError
 from asr.inference import live
-from asr.inference.cutting import _by_energy
+from asr.inference.cutting import _by_energy, no_speech
 from asr.inference.live import Finalised, LiveText, Partial, pcm_samples
 from asr.inference.recognizer import Recognizer
 from asr.inference.segments import silence
@@ -148,6 +148,14 @@ def test_what_was_no_speech_is_taken_back(recognizer, monkeypatch):
     for _ in range(6):
         found += text.push(np.zeros(6400, np.float32))
     assert [each.text for each in found][:3] == ["uh", "uh huh", ""]
+
+
+def test_what_was_no_speech_is_taken_back_at_the_end_of_the_audio(recognizer, monkeypatch):
+    monkeypatch.setattr(LiveText, "_decoded", lambda _, samples: (no_speech(len(samples)), "uh"))
+    monkeypatch.setattr(live, "decode", lambda loaded, given, options: [silence(given[0])])
+    text = LiveText(recognizer)
+    assert [each.text for each in text.push(np.zeros(6400, np.float32))] == ["uh"]
+    assert text.finish() == [Partial(0.4, "")]
 
 
 def test_samples_of_16_bits():
