@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.alignment.paths import Doubles, Floats
+from asr.alignment.paths import Doubles, Floats, best_so_far
 from asr.text.vocabulary import BLANK
 
 Integers = NDArray[np.int64]
@@ -254,10 +254,8 @@ def _best(
 def _forward(scores: Doubles, cost: float) -> tuple[Doubles, Integers]:
     """Return max over i ≤ j of scores[i] − cost · (j − i), and the best i, for each place j."""
     places = np.arange(len(scores))
-    risen = scores + cost * places
-    best = np.maximum.accumulate(risen)
-    is_new = np.concatenate([[True], risen[1:] > best[:-1]])
-    return best - cost * places, np.maximum.accumulate(np.where(is_new, places, 0))
+    best, origin = best_so_far(scores + cost * places)
+    return best - cost * places, origin
 
 
 def _jumps(pause: Doubles, costs: Penalties) -> tuple[Doubles, Integers]:

@@ -71,18 +71,23 @@ def monotone_path(weights: Floats) -> list[int]:
     if not len(energies):
         return []
     energies = np.log(np.maximum(energies, SMALLEST_WEIGHT))
-    annotations = np.arange(energies.shape[1])
     best = energies[0]  # (T,) sum of the best path that ends here
     predecessors = []  # (T,) per step after the first
     for row in energies[1:]:
-        highest = np.maximum.accumulate(best)
-        is_new = np.concatenate([[True], best[1:] > highest[:-1]])
-        predecessors.append(np.maximum.accumulate(np.where(is_new, annotations, 0)))
+        highest, predecessor = best_so_far(best)
+        predecessors.append(predecessor)
         best = highest + row
     path = [int(best.argmax())]
     for predecessor in reversed(predecessors):
         path.append(int(predecessor[path[-1]]))
     return path[::-1]
+
+
+def best_so_far(scores: Doubles) -> tuple[Doubles, NDArray[np.int64]]:
+    """Return max over i ≤ j of scores[i], and the first i that has it, for each place j: (P,)."""
+    best: Doubles = np.maximum.accumulate(scores)
+    is_new = np.concatenate([[True], scores[1:] > best[:-1]])
+    return best, np.maximum.accumulate(np.where(is_new, np.arange(len(scores)), 0))
 
 
 def _best_states(scores: Doubles, tokens: Sequence[int]) -> NDArray[np.int64]:
