@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from pathlib import Path
+from typing import TypeVar
 
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
@@ -27,6 +28,8 @@ from asr.tables import from_table
 from asr.text.names import Names
 from asr.text.normalize import normalize
 from asr.text.vocabulary import UNK, Vocabulary
+
+Fitted = TypeVar("Fitted", Calibration, Plausibility)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +87,9 @@ class LoadedModel:
             words=None if file is None else Lazy(lambda: WordModel.load(file, vocabulary)),
             boundaries=BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary),
             decoding=from_table(DecodingOptions, usage.decoding, f"{folder.path}: decoding"),
-            calibration=from_table(Calibration, usage.confidence, f"{folder.path}: confidence")
-            if usage.confidence
-            else None,
+            calibration=_fitted(Calibration, usage.confidence, f"{folder.path}: confidence"),
             writer=None if writer is None else Lazy(lambda: Punctuator.load(writer)),
-            plausibility=from_table(
-                Plausibility, usage.plausibility, f"{folder.path}: plausibility"
-            )
-            if usage.plausibility
-            else None,
+            plausibility=_fitted(Plausibility, usage.plausibility, f"{folder.path}: plausibility"),
         )
 
     @property
@@ -222,3 +219,8 @@ class LoadedModel:
         return replace(
             self, engine=CachingEngine(engine, seconds, SAMPLE_RATE) if seconds else engine
         )
+
+
+def _fitted(kind: type[Fitted], table: Mapping[str, float], where: str) -> Fitted | None:
+    """Return what was fitted to the search of a model; None if its folder has nothing of it."""
+    return from_table(kind, table, where) if table else None
