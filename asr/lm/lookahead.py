@@ -205,9 +205,8 @@ class WordModel:
         ending = known[:, BLANK] + unknown[:, EOS] + unknown[:, self._space]
         joint[:, self._space] = ending * (1 - ends * within)
         joint[:, EOS] = ending * ends * within
-        joint[:, EOS] += (1 - texts.history.goes_on) * (
-            ~within & (texts.mass == 1)
-        )  # at an empty text
+        is_empty = ~within & (texts.mass == 1)  # no character yet
+        joint[:, EOS] += (1 - texts.history.goes_on) * is_empty
         joint[:, BLANK] = 0
         joint /= texts.mass[:, None]
         log_probs = np.log(np.clip(joint, _LEAST, 1.0, out=joint), out=joint)
