@@ -74,6 +74,12 @@ def test_hot_words_of_all_lists_are_favoured(tmp_path: Path) -> None:
     assert given.hotwords == ["Fuchs", "Ithaca", "Leigh Hunt", "Quilter", "Dr. Who"]
 
 
+def test_a_list_of_hot_words_may_be_longer_than_a_file_name() -> None:
+    names = [f"name{number}" for number in range(100)]
+    given = command_line().parse_args(["transcribe", "a", "--hotwords", ", ".join(names)])
+    assert given.hotwords == names
+
+
 def test_a_recording_that_fails_has_no_file(run, recordings: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.wav"
     bad.write_text("not audio\n" * 50, "utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os.path
 import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
@@ -280,10 +281,11 @@ def window(text: str) -> tuple[float, float]:
 def hotwords(text: str) -> tuple[str, ...]:
     """Read words separated by commas or lines, from a file or from the text itself."""
     path = Path(text)
+    is_file = os.path.isfile(text)  # also false if the text is too long for a name
     is_name = bool(path.suffix) and not re.search(r"[\s,]", path.suffix)  # unlike "Dr. Who"
-    if is_name and not path.is_file():
+    if is_name and not is_file:
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted a file that exists, or words")
-    if not path.is_file():
+    if not is_file:
         return _separated([text])
     try:
         return _separated(entry.text for entry in read_entries(path, comment="#"))
