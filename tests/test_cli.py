@@ -360,6 +360,17 @@ def test_align_prints_a_table(run, model: str) -> None:
     assert [line.split()[-1] for line in done.out.splitlines()[2:]] == TEXT.split()
 
 
+def test_align_takes_the_text_from_a_file(run, model: str, tmp_path: Path) -> None:
+    first, rest = TEXT[:20], TEXT[20:]
+    file = tmp_path / "said.txt"
+    file.write_text(f"\ufeff{first}\n\n{rest}\r\n", "utf-8")
+    done = run("align", FLAC, "--text", file, "-m", model)
+    assert done == run("align", FLAC, "--text", f"{first} {rest}", "-m", model)
+    done = run("align", FLAC, "--text", tmp_path / "other.TXT", "-m", model)
+    assert (done.status, done.out) == (2, "")
+    assert "other.TXT: no such file; wanted a text, or a text file of it" in done.err
+
+
 def test_align_of_silence_draws_an_empty_picture(run, model: str, tmp_path: Path) -> None:
     silence = tmp_path / "silence.wav"
     soundfile.write(silence, np.zeros(16000), 16000)

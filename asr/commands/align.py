@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from asr.commands.options import Decoding
 from asr.commands.output import FORMATS, format_of, replacing
 from asr.errors import UserError
+from asr.text.lines import read_entries
 
 if TYPE_CHECKING:
     from asr.results import Transcript
@@ -32,12 +34,15 @@ def run(
 ) -> int:
     """Align a recording ("-" is stdin) with a text, or with its transcript, and return 0.
 
-    outputs: files in `FORMATS` or `PICTURES`; if empty, a table is printed.
+    text: or the name of a text file. outputs: files in `FORMATS` or `PICTURES`; if empty, a table
+    is printed.
 
     Raises:
         UserError: the recording or the text cannot be used, or an output cannot be written.
     """
     kinds = [format_of(path, FORMATS | PICTURES) for path in outputs]
+    if text is not None:
+        text = _text_of(text)
     with ExitStack() as stack:
         parts = [stack.enter_context(replacing(path)) for path in outputs]
         source = sys.stdin.buffer.read() if audio == "-" else audio
@@ -57,6 +62,19 @@ def run(
     if not outputs:
         sys.stdout.write(_table(transcript))
     return 0
+
+
+def _text_of(given: str) -> str:
+    """Return a text, or the lines of the text file with this name, joined by spaces.
+
+    Raises:
+        UserError: the file does not exist or cannot be read.
+    """
+    if os.path.isfile(given):  # false if a text is too long for a name
+        return " ".join(entry.text for entry in read_entries(given))
+    if given.lower().endswith(".txt"):
+        raise UserError(f"{given}: no such file; wanted a text, or a text file of it")
+    return given
 
 
 def _draw(source: str | bytes, transcript: Transcript, path: Path) -> None:

@@ -160,10 +160,15 @@ def _add_align(commands: Any) -> None:
 Without -o the words and their times are written to stdout as a table. In a picture, the attention
 window is outlined if the model has one or --window sets one.""",
         """  asr align talk.flac -o talk.png
-  asr align talk.flac --text "good morning" -o talk.TextGrid -o talk.json""",
+  asr align talk.flac --text "good morning" -o talk.TextGrid -o talk.json
+  asr align talk.flac --text talk.txt -o talk.TextGrid""",
     )
     parser.add_argument("audio", metavar="AUDIO", help="File, or - for stdin.")
-    parser.add_argument("--text", help="The text; it is normalised to lower-case a to z.")
+    parser.add_argument(
+        "--text",
+        metavar="FILE|TEXT",
+        help="The text, or a text file of it; it is normalised to lower-case a to z.",
+    )
     add_model(parser)
     add_device(parser)
     add_runtime(parser)
