@@ -20,6 +20,7 @@ from asr import cli
 from asr.audio.read import read
 from asr.commands.output import replacing
 from asr.corpora import read_manifest
+from asr.inference.recognizer import Recognizer
 from asr.render.read_subtitles import parse_srt, parse_vtt
 from asr.render.transcripts import render
 
@@ -379,6 +380,18 @@ def test_align_of_silence_draws_an_empty_picture(run, model: str, tmp_path: Path
     assert picture.stat().st_size > 0
     done = run("align", silence, "--text", "one", "-o", picture, "-m", model)
     assert done.status == 2 and "no speech" in done.err
+
+
+def test_align_refuses_a_long_picture_before_it_transcribes(
+    run, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = tmp_path / "long.wav"
+    soundfile.write(recording, np.zeros(121 * 8000), 8000)
+    monkeypatch.setattr(Recognizer, "load", None)
+    done = run("align", recording, "-o", tmp_path / "x.json", "-o", tmp_path / "x.png")
+    assert (done.status, done.out) == (2, "")
+    assert f"asr: error: {recording}: 121 s of audio; a picture shows at most 120 s" in done.err
+    assert [*tmp_path.iterdir()] == [recording]
 
 
 def test_evaluate_reports_and_its_hypotheses_score_the_same(

@@ -17,6 +17,7 @@ from asr.errors import UserError
 from asr.text.lines import read_entries
 
 if TYPE_CHECKING:
+    from asr.audio.read import Samples
     from asr.results import Transcript
 
 PICTURES: Final = {"png": ".png", "svg": ".svg", "pdf": ".pdf"}
@@ -46,13 +47,15 @@ def run(
     with ExitStack() as stack:
         parts = [stack.enter_context(replacing(path)) for path in outputs]
         source = sys.stdin.buffer.read() if audio == "-" else audio
+        samples = _drawable(source, audio) if PICTURES.keys() & kinds else None
         from asr.inference.recognizer import Recognizer
 
         recognizer = decoding.applied(Recognizer.load(model, device, runtime)).plain()
         transcript = replace(recognizer.align(source, text), path=audio)
         for kind, part in zip(kinds, parts, strict=True):
             if kind in PICTURES:
-                _draw(source, transcript, part)
+                assert samples is not None
+                _draw(samples, transcript, part)
             elif kind == "json":
                 part.write_text(json.dumps(transcript.record_with_weights()) + "\n", "utf-8")
             else:
@@ -77,18 +80,29 @@ def _text_of(given: str) -> str:
     return given
 
 
-def _draw(source: str | bytes, transcript: Transcript, path: Path) -> None:
+def _drawable(source: str | bytes, name: str) -> Samples:
+    """Return the samples of a recording, which is not too long for a picture.
+
+    Raises:
+        UserError: it is, or it cannot be read.
+    """
     from asr.audio.read import read
+
+    waveform = read(source)
+    if waveform.duration > LONGEST_DRAWN:
+        raise UserError(
+            f"{name}: {waveform.duration:.0f} s of audio; a picture shows at most "
+            f"{LONGEST_DRAWN:.0f} s: cut the recording, or leave the picture out"
+        )
+    return waveform.samples
+
+
+def _draw(samples: Samples, transcript: Transcript, path: Path) -> None:
     from asr.render.picture import draw_alignment
 
-    if transcript.duration > LONGEST_DRAWN:
-        raise UserError(
-            f"{transcript.duration:.0f} s of audio; a picture shows at most {LONGEST_DRAWN:.0f} s: "
-            "cut the recording"
-        )
     draw_alignment(
         path,
-        read(source).samples,
+        samples,
         transcript.weights,
         [character.text for character in transcript.characters],
         transcript.words,
