@@ -308,7 +308,9 @@ def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
         (["Go!", "-o", f"{tmp_path}/"], "a folder takes translations of files"),
         (["Go!", file], "got paths and the text 'Go!'"),
         ([file, other], "2 files to translate; name one folder for them: -o FOLDER/"),
-        ([file, "-o", tmp_path], "would be replaced by its translation"),
+        ([file, "-o", tmp_path], "would be replaced by its translation; name another folder"),
+        ([file, "-o", tmp_path / "b.srt", "-o", file], f"{file}: would be replaced by its"),
+        (["--file", file, "-o", file], "would be replaced by its translation; name another file"),
         ([file, "-f", "why", "-o", f"{tmp_path}/x/"], "--format why is no format of files"),
         (["Go!", "--encoding", "cp1252"], "--encoding is for subtitles"),
     ]:

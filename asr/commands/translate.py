@@ -72,6 +72,9 @@ def run(
     paths = [*map(Path, outputs)]
     has_cues = kind in SUBTITLES or (file is not None and ending(file) in SUBTITLES)
     kinds = _kinds(kind, paths, has_cues)
+    if file is not None:
+        for output in paths:
+            _require_other(output, file, "file")
     if has_cues and (texts or heat_map is not None):
         raise UserError("subtitles come from --file or stdin, and have no heat map")
     if encoding is not None and not has_cues:
@@ -135,9 +138,18 @@ def _targets(
         other = targets.setdefault(target, each.path)
         if other != each.path:
             raise UserError(f"{other} and {each.path} would both be written to {target}")
-        if target.exists() and target.samefile(each.path):
-            raise UserError(f"{target}: would be replaced by its translation; name another folder")
+        _require_other(target, each.path, "folder")
     return list(targets)
+
+
+def _require_other(output: Path, file: Path, wanted: str) -> None:
+    """Check that a file is not replaced by its translation.
+
+    Raises:
+        UserError: it would be.
+    """
+    if output.exists() and file.exists() and output.samefile(file):
+        raise UserError(f"{output}: would be replaced by its translation; name another {wanted}")
 
 
 def _translate_files(
