@@ -120,14 +120,17 @@ def add_score_alignment(commands: Any) -> None:
     parser = add_command(
         commands,
         "score-alignment",
-        "compare two files of word times",
+        "compare two files or folders of word times",
         """Measure how far the starts and ends of words are from those of a reference. Formats:
 .ctm, .TextGrid (the tier "words"), .json and .jsonl as written by asr transcribe and asr align.
 Recordings are paired by name.""",
         """  asr score-alignment by-hand.TextGrid talk.TextGrid
+  asr score-alignment by-hand/ transcripts.jsonl
   asr score-alignment alignments.jsonl.gz transcripts.jsonl --json""",
     )
-    parser.add_argument("reference", type=Path, metavar="REF", help="Word times of the reference.")
-    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="Word times to score.")
+    parser.add_argument(
+        "reference", type=Path, metavar="REF", help="File or folder of the reference."
+    )
+    parser.add_argument("hypothesis", type=Path, metavar="HYP", help="File or folder to score.")
     parser.add_argument("--json", action="store_true", help="Report as JSON.")
     parser.set_defaults(command="score_alignment")

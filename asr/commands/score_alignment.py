@@ -1,4 +1,4 @@
-"""`asr score-alignment`: compare two files of word times."""
+"""`asr score-alignment`: compare the word times of two files or folders."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Recordings = dict[str, list[Span]]
 def run(reference: Path, hypothesis: Path, as_json: bool) -> int:
     """Print how far the word times of a hypothesis are from those of a reference; return 0.
 
-    Words are normalised to lower-case a to z. If both files hold one recording, its names may
-    differ.
+    Each is a file, or a folder of them. Words are normalised to lower-case a to z. If both hold one
+    recording, its names may differ.
 
     Raises:
         UserError: a file cannot be read, or the files have no recording in common.
     """
-    true, found = (_normalized(read_timed_words(path)) for path in (reference, hypothesis))
+    true, found = (_normalized(_recordings(path)) for path in (reference, hypothesis))
     if len(true) == len(found) == 1:
         found = dict(zip(true, found.values(), strict=True))
     missing = [name for name in true if name not in found]
@@ -39,6 +39,13 @@ def run(reference: Path, hypothesis: Path, as_json: bool) -> int:
         return 0
     print(_report(scores))
     return 0
+
+
+def _recordings(path: Path) -> Recordings:
+    found = read_timed_words(path)
+    if not found:
+        raise UserError(f"{path}: no words in it")
+    return found
 
 
 def _normalized(recordings: Recordings) -> Recordings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
@@ -14,21 +15,25 @@ from asr.results import Span
 from asr.text.lines import read_entries
 
 ENDINGS: Final = ".ctm .TextGrid .json .jsonl .jsonl.gz"
-WORDS: Final = "words"  # preferred tier of a TextGrid
+# Preferred tiers of a TextGrid: words, Word, or as aligners name them for speakers: Mary - words.
+_WORDS: Final = re.compile(r"(?:.*[^a-z])?words?", re.IGNORECASE)
 
 
 def read_timed_words(path: Path) -> dict[str, list[Span]]:
-    """Read the words of each recording, by its name, in the order of the file.
+    """Read the words of each recording of a file, or of those in a folder, by its name.
 
     .ctm: name, channel, start, duration, word, confidence. .TextGrid: the intervals with text of
-    the tier "words", else of the first tier; the name is that of the file. .json: a record as
+    the tiers of `_WORDS`, else of the first tier; the name is that of the file. .json: a record as
     `asr transcribe` writes it, or a list of them; .jsonl: one in each line. A record has "words":
     objects with "word", "start" and "end", or lists [word, start, end]; its name is "id", or the
     file name of "path".
 
     Raises:
-        UserError: the file cannot be read, or is not of this form.
+        UserError: a file cannot be read, or is not of this form; none is in a folder; or two in it
+            have a recording of the same name.
     """
+    if path.is_dir():
+        return _of_folder(path)
     kind = path.suffix.lower()
     try:
         if kind == ".ctm":
@@ -47,6 +52,21 @@ def read_timed_words(path: Path) -> dict[str, list[Span]]:
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: not JSON: {error}") from error
     raise UserError(f"{path}: unknown format of word times; wanted {ENDINGS}")
+
+
+def _of_folder(folder: Path) -> dict[str, list[Span]]:
+    """Read the files of a folder, at any depth."""
+    endings = tuple(each.lower() for each in ENDINGS.split())
+    owners: dict[str, Path] = {}
+    found: dict[str, list[Span]] = {}
+    for path in sorted(each for each in folder.rglob("*") if each.name.lower().endswith(endings)):
+        for name, words in read_timed_words(path).items():
+            if name in owners:
+                raise UserError(f"{owners[name]} and {path}: both have a recording {name}")
+            owners[name], found[name] = path, words
+    if not owners:
+        raise UserError(f"{folder}: no word times in this folder; wanted files in {ENDINGS}")
+    return found
 
 
 def _gathered(words: Iterable[tuple[str, Span]]) -> dict[str, list[Span]]:
@@ -79,12 +99,16 @@ def _textgrid(path: Path) -> list[Span]:
     intervals = [each for each in tiers if isinstance(each, textgrid.IntervalTier)]
     if not intervals:
         raise UserError(f"{path}: no tier of intervals in it")
-    chosen = next((each for each in intervals if each.name.lower() == WORDS), intervals[0])
-    return [
-        Span(each.label, float(each.start), float(each.end))
-        for each in chosen.entries
-        if each.label.strip()
-    ]
+    chosen = [each for each in intervals if _WORDS.fullmatch(each.name)] or intervals[:1]
+    return sorted(
+        (
+            Span(each.label, float(each.start), float(each.end))
+            for tier in chosen
+            for each in tier.entries
+            if each.label.strip()
+        ),
+        key=lambda word: word.start,
+    )
 
 
 def _record(content: Any, place: str) -> tuple[str, list[Span]]:

@@ -87,6 +87,37 @@ def test_all_formats_hold_the_same_words(tmp_path):
             assert one.text == two.text and one[1:3] == pytest.approx(two[1:3])
 
 
+@pytest.mark.parametrize("tier", ["word", "Words", "Mary - words"])
+def test_a_tier_of_words_is_preferred_to_the_first_one(tmp_path, tier):
+    path = tmp_path / "a.TextGrid"
+    path.write_text(to_textgrid({"phones": [], "swords": [], tier: spans()}, 9.0), "utf-8")
+    assert [each.text for each in read_timed_words(path)["a"]] == [each.text for each in spans()]
+
+
+def test_words_of_several_speakers_are_in_order_of_time(tmp_path):
+    path = tmp_path / "a.TextGrid"
+    tiers = {"A - words": spans()[::2], "A - phones": [], "B - words": spans()[1::2]}
+    path.write_text(to_textgrid(tiers, 9.0), "utf-8")
+    assert [each.text for each in read_timed_words(path)["a"]] == [each.text for each in spans()]
+
+
+def test_a_folder_holds_the_recordings_of_its_files(tmp_path, capsys):
+    (tmp_path / "day").mkdir()
+    for name in ("a", "day/b"):
+        (tmp_path / f"{name}.TextGrid").write_text(to_textgrid({"words": spans()}, 9.0), "utf-8")
+    (tmp_path / "notes.txt").write_text("no times", "utf-8")
+    found = read_timed_words(tmp_path)
+    assert {name: len(words) for name, words in found.items()} == {"a": 7, "b": 7}
+    assert cli.main(["score-alignment", str(tmp_path), str(tmp_path)]) == 0
+    assert "14 words in the reference, 14 in the hypothesis" in capsys.readouterr().out
+    (tmp_path / "b.ctm").write_text("b 1 0 1 word\n", "utf-8")
+    with pytest.raises(UserError, match=r"b\.ctm and .*b\.TextGrid: both have a recording b"):
+        read_timed_words(tmp_path)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UserError, match="none: no word times in this folder"):
+        read_timed_words(tmp_path / "none")
+
+
 BAD = {
     "a.ctm": "talk 1 0.5 word\n",
     "b.ctm": "talk 1 x 0.5 word\n",
@@ -136,4 +167,4 @@ def test_recordings_are_paired_by_name(tmp_path, capsys):
     assert cli.main(["score-alignment", paths["all"], paths["some"]]) == 0
     assert "1 recordings are missing, the first is a" in capsys.readouterr().err
     assert cli.main(["score-alignment", paths["all"], paths["none"]]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert capsys.readouterr().err == f"asr: error: {paths['none']}: no words in it\n"
