@@ -351,7 +351,9 @@ def test_align_writes_all_its_formats(run, model: str, tmp_path: Path) -> None:
     (segment,) = record["segments"]
     assert np.allclose(np.sum(segment["weights"], axis=1), 1, atol=0.01)
     grid = textgrid.openTextgrid(str(outputs[2]), includeEmptyIntervals=False)
-    assert [each.label for each in grid.getTier("words").entries] == TEXT.split()
+    words, characters = (grid.getTier(name).entries for name in ("words", "characters"))
+    assert [each.label for each in words] == TEXT.split()
+    assert [each.label for each in characters] == [*TEXT.replace(" ", "")]
     assert [line.split()[4] for line in outputs[5].read_text().splitlines()] == TEXT.split()
     assert len(list(tmp_path.iterdir())) == len(endings)
 

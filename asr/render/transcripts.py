@@ -69,7 +69,9 @@ def render(transcript: Transcript, kind: str, style: Style = DEFAULT_STYLE) -> s
 
             return to_ass(cues(_shown(transcript.segments, style)))
         case "textgrid":
-            tiers = {"words": transcript.words, "characters": transcript.characters}
+            # A space is no interval of its own: between adjacent words it has no duration.
+            characters = [each for each in transcript.characters if each.text != " "]
+            tiers = {"words": transcript.words, "characters": characters}
             return to_textgrid(tiers, transcript.duration)
     raise ValueError(f"format {kind!r} is not known")
 
