@@ -112,7 +112,7 @@ def check_rate(source: object, rate: int | None) -> None:
     if not (takes_rate(source) or isinstance(source, known) or hasattr(source, "read")):
         raise UserError(
             f"audio of type {type(source).__name__}: wanted a path, bytes, a binary stream or an "
-            "array"
+            "array; several of them as a list"
         )
     if rate is not None and not takes_rate(source):
         what = "a waveform" if isinstance(source, Waveform) else "a file"

@@ -19,7 +19,15 @@ from asr.inference.journal import Journal
 from asr.inference.loaded import LoadedModel
 from asr.inference.options import DecodingOptions
 from asr.inference.pieces import Piece, whole
-from asr.inference.sources import Failure, Finished, Progress, name_of, path_of, read_whole
+from asr.inference.sources import (
+    Failure,
+    Finished,
+    Progress,
+    name_of,
+    path_of,
+    read_whole,
+    require_several,
+)
 from asr.inference.spelling import punctuated, with_digits
 from asr.inference.stream import pieces_of, segments_of_each
 from asr.model_folder import PRETRAINED
@@ -234,7 +242,11 @@ class Recognizer:
         Some minutes of audio are held in memory, whatever the length of the recordings.
         journal: keeps the segments, and has those of the same call that was interrupted; these come
             without attention weights.
+
+        Raises:
+            UserError: the sources are a single recording.
         """
+        require_several(sources)
         results = segments_of_each(self.loaded, self.decoding, sources, rate, on_progress, journal)
         if self.loaded.punctuator is not None:
             results = punctuated(results, self.loaded.punctuator, self.loaded.names)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from asr.audio.arrays import takes_rate
 from asr.audio.read import Source, Waveform, read
 from asr.errors import UserError
 
@@ -25,6 +26,19 @@ class Finished(NamedTuple):
     """The end of the segments of a recording; path: None if it is no file."""
 
     path: str | None
+
+
+def require_several(sources: object) -> None:
+    """Check that sources are no single recording, whose parts would be taken for recordings.
+
+    Raises:
+        UserError: they are.
+    """
+    if isinstance(sources, str | os.PathLike | bytes | bytearray | Waveform) or takes_rate(sources):
+        raise UserError(
+            f"one recording, of type {type(sources).__name__}: wanted a list of recordings; for "
+            "one there is transcribe()"
+        )
 
 
 def read_whole(source: Source, rate: int | None) -> Waveform:

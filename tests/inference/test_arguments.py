@@ -84,6 +84,16 @@ def test_the_rate_of_a_list_is_that_of_its_arrays(
         recognizer.transcribe(text)
 
 
+def test_one_recording_is_not_taken_for_several(recognizer: Recognizer, speech: np.ndarray) -> None:
+    for one in (str(FLAC), FLAC, FLAC.read_bytes(), speech, Waveform(speech)):
+        with pytest.raises(UserError, match="wanted a list of recordings") as error:
+            next(recognizer.transcribe_each(one, rate=None))
+        assert one_line(error)
+    for several in ((FLAC, FLAC), (each for each in [FLAC])):
+        with pytest.raises(UserError, match="several of them as a list"):
+            recognizer.transcribe(several)
+
+
 @pytest.mark.parametrize(
     "options",
     [
