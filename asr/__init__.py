@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from asr.errors import UserError
     from asr.inference.options import DecodingOptions
     from asr.inference.recognizer import Recognizer, load
     from asr.inference.sources import Failure
@@ -38,6 +39,7 @@ __all__ = [
     "Transcript",
     "Translation",
     "Translator",
+    "UserError",
     "Word",
     "load",
     "load_translator",
@@ -56,6 +58,7 @@ _HOMES = {
     "Transcript": "asr.results",
     "Translation": "asr.translation",
     "Translator": "asr.inference.translator",
+    "UserError": "asr.errors",
     "Word": "asr.results",
     "load": "asr.inference.recognizer",
     "load_translator": "asr.inference.translator",

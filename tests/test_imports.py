@@ -199,5 +199,7 @@ def test_names_of_the_package_are_there() -> None:
     assert set(asr.__all__) <= set(dir(asr))
     for name in asr.__all__:
         assert getattr(asr, name).__module__ == asr._HOMES[name]
+    with pytest.raises(asr.UserError, match="nowhere"):
+        asr.load("nowhere")
     with pytest.raises(AttributeError, match="no attribute 'transcribe'"):
         asr.transcribe  # noqa: B018
