@@ -96,6 +96,17 @@ def test_words_said_twice_are_repeated_and_a_pause_is_a_hesitation(recognizer: R
     assert hesitation.end - hesitation.start == pytest.approx(1, abs=0.2)
 
 
+def test_a_pause_between_paragraphs_is_no_hesitation(recognizer: Recognizer) -> None:
+    samples = read(FLAC).samples
+    moon = recognizer.align(FLAC, TEXT).words[3]
+    at = round(16_000 * moon.end)
+    quiet = 0.001 * np.random.default_rng(1).standard_normal(16_000).astype(np.float32)
+    paused = np.concatenate([samples[:at], quiet, samples[at:]])
+    for space, count in ((" ", 1), ("\n", 1), ("\n\n", 0)):
+        reading = recognizer.read(paused, TEXT.replace("moon ", f"moon{space}"), rate=16_000)
+        assert len(reading.hesitations) == count
+
+
 def test_the_text_of_another_recording_is_hardly_right(recognizer: Recognizer) -> None:
     reading = recognizer.read(FLAC, "out in the woods stood a nice little fir tree")
     right = {word.text for word in reading.words if word.status is ReadStatus.RIGHT}

@@ -31,7 +31,7 @@ from asr.results import Word
 from asr.text.page import PageWord
 
 HESITATION: Final = 0.6  # seconds; a shorter pause is none
-HESITATION_AT_STOP: Final = 1.5  # seconds; the same where the page has punctuation
+HESITATION_AT_STOP: Final = 1.5  # seconds; the same at punctuation, and at the end of a paragraph
 
 
 @dataclass(frozen=True)
@@ -238,14 +238,14 @@ def _read_word(judged: Judged, word: PageWord, options: ReadingOptions) -> ReadW
 
 def _hesitations(words: Sequence[ReadWord], page: Sequence[PageWord]) -> tuple[Hesitation, ...]:
     """Return the long pauses between words."""
-    stops = {word.text for word in page if word.stops}
+    stops = {place for place, word in enumerate(page) if word.stops}
     found = []
     before: ReadWord | None = None
     for index, word in enumerate(words):
         if word.start is None:
             continue
         if before is not None and before.end is not None:
-            least = HESITATION_AT_STOP if before.text in stops else HESITATION
+            least = HESITATION_AT_STOP if before.place in stops else HESITATION
             if word.start - before.end >= least:
                 found.append(Hesitation(before.end, word.start, index))
         before = word

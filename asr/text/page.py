@@ -29,15 +29,26 @@ class PageWord(NamedTuple):
 
 
 def page_words(lines: Iterable[str]) -> list[PageWord]:
-    """Return the words of a page; signs without letters or digits join the word before them."""
+    """Return the words of a page.
+
+    Signs without letters or digits join the word before them in their line, or else the one after.
+    Lines without words are left out, and a reader may pause at them.
+    """
     words: list[PageWord] = []
     for number, line in enumerate(lines):
+        own: list[PageWord] = []
+        signs = ""  # at the start of the line
         for text, spoken in _spoken_parts(line):
             if spoken:
-                words.append(PageWord(text, spoken, number, text[-1] in STOPS))
-            elif words:
-                last = words[-1]
-                words[-1] = last._replace(text=f"{last.text} {text}", stops=True)
+                own.append(PageWord(signs + text, spoken, number, text[-1] in STOPS))
+                signs = ""
+            elif own:
+                own[-1] = own[-1]._replace(text=f"{own[-1].text} {text}", stops=True)
+            else:
+                signs += f"{text} "
+        if words and not own:
+            words[-1] = words[-1]._replace(stops=True)
+        words += own
     return words
 
 
