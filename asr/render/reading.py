@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
@@ -24,10 +25,23 @@ def to_text(reading: Reading, colour: bool) -> str:
     """Return the page with marks, and its figures, as lines; colour: with ANSI colours."""
     hesitant = {each.word for each in reading.hesitations}
     lines = []
-    for _, run in groupby(enumerate(reading.words), lambda each: each[1].line):
-        words = [f"{_PAUSE} " * (index in hesitant) + _painted(word, colour) for index, word in run]
-        lines.append(" ".join(words))
+    for begins, words in lines_of(reading):
+        marked = [
+            f"{_PAUSE} " * (index in hesitant) + _painted(word, colour) for index, word in words
+        ]
+        lines += [""] * begins + [" ".join(marked)]
     return "\n".join([*lines, "", *_figures(reading), _LEGEND]) + "\n"
+
+
+def lines_of(reading: Reading) -> Iterator[tuple[bool, list[tuple[int, ReadWord]]]]:
+    """Yield the words of each line with their indices, and whether a paragraph begins with it.
+
+    One begins after lines without words.
+    """
+    last: int | None = None
+    for line, words in groupby(enumerate(reading.words), lambda each: each[1].line):
+        yield last is not None and line > last + 1, [*words]
+        last = line
 
 
 def counts(reading: Reading) -> list[tuple[str, int]]:

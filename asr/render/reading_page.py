@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from asr.reading import Hesitation, Reading, ReadStatus, ReadWord
-from asr.render.reading import counts
+from asr.render.reading import counts, lines_of
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fdfcf8; --line: #767676;
@@ -24,6 +23,7 @@ dl { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; margin: 1rem 0; }
 dl div { display: flex; gap: .4rem; } dt { color: var(--line); } dd { margin: 0; font-weight: 600; }
 #page { font-size: 1.4rem; line-height: 2.4; }
 #page p { margin: 0; }
+#page p.begins { margin-top: 1em; }
 .word { font: inherit; color: inherit; background: none; border: 0; border-radius: .2em;
   padding: 0 .1em; text-decoration-thickness: .12em; text-underline-offset: .2em; }
 button.word { cursor: pointer; }
@@ -102,13 +102,14 @@ def _figures(reading: Reading) -> str:
 def _lines(reading: Reading) -> str:
     hesitant = {each.word: each for each in reading.hesitations}
     lines = []
-    for _, run in groupby(enumerate(reading.words), lambda each: each[1].line):
+    for begins, its_words in lines_of(reading):
         words = []
-        for index, word in run:
+        for index, word in its_words:
             if index in hesitant:
                 words.append(_pause(hesitant[index]))
             words.append(_word(word))
-        lines.append(f"<p>{' '.join(words)}</p>")
+        opening = '<p class="begins">' if begins else "<p>"
+        lines.append(f"{opening}{' '.join(words)}</p>")
     return "\n".join(lines)
 
 

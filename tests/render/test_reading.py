@@ -60,6 +60,20 @@ def test_text_marks_each_status_and_keeps_the_lines() -> None:
     assert second == "+quite … shone."
 
 
+def test_paragraphs_and_verses_stay_apart() -> None:
+    first, second = READING.words[:2], READING.words[4:]
+    lines = (0, 1, 3, 3)
+    apart = tuple(
+        word._replace(line=line) for word, line in zip((*first, *second), lines, strict=True)
+    )
+    reading = Reading("page.wav", 5.0, (*apart, apart[0]), ())  # and back to the first line
+    lines_of_text = to_text(reading, colour=False).splitlines()
+    assert lines_of_text[:5] == ["~The", "The", "", "+quite shone.", "~The"]
+    found = Tags(to_html(reading, b"", "audio/flac", "page"))
+    begins = [given.get("class") for tag, given in found.tags if tag == "p"][1:]
+    assert begins == [None, None, "begins", None]
+
+
 def test_colour_changes_nothing_but_colour() -> None:
     plain, coloured = to_text(READING, colour=False), to_text(READING, colour=True)
     assert "\x1b" not in plain

@@ -214,10 +214,12 @@ def test_a_page_that_was_read_aloud(page, clips, tmp_path, recognizer):
     page.get_by_role("tab", name="Read aloud").click()
     page.set_input_files("#read input[type=file]", path)
     assert page.locator("#read .status").inner_text() == "Paste the page first."
-    page.fill("#page", "A cold\nbright moon")
+    page.fill("#page", "A cold\nbright\n\nmoon")
     page.set_input_files("#read input[type=file]", path)
     page.locator("#read .reading .word").first.wait_for()
-    reading = recognizer.read(clips[0], "A cold\nbright moon")
+    begins = page.locator("#read .reading p").all()
+    assert [each.get_attribute("class") or "" for each in begins] == ["", "", "begins"]
+    reading = recognizer.read(clips[0], "A cold\nbright\n\nmoon")
     shown = page.locator("#read .reading .word").all()
     classes = [each.get_attribute("class").split()[-1] for each in shown]
     assert classes == [word.status.value for word in reading.words]

@@ -59,8 +59,10 @@ function present(panel, file, reading) {
   load(audio, file);
   showFigures(panel.querySelector(".figures"), reading);
   const lines = Map.groupBy(reading.words, (word) => word.line);
-  const paragraphs = [...lines.values()].map((words) => {
+  const numbers = [...lines.keys()];
+  const paragraphs = [...lines.values()].map((words, index) => {
     const line = document.createElement("p");
+    line.classList.toggle("begins", index > 0 && numbers[index] > numbers[index - 1] + 1);
     fill(line, words.map(elementOf));
     return line;
   });
