@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -12,6 +13,9 @@ from asr.text.sentences import split_sentences
 
 NEAR: Final = 4  # words on each side of one that may change how it is spoken
 STOPS: Final = frozenset(",.;:!?…—–-)\"'”’")  # signs at which a reader may pause
+SOFT_HYPHEN: Final = "\N{SOFT HYPHEN}"
+# The hyphen that ends the first part of a word, at the end of a line.
+_BREAK: Final = re.compile(rf"(?<=[^\W\d_])[-\u2010{SOFT_HYPHEN}]\Z")
 
 
 class PageWord(NamedTuple):
@@ -32,10 +36,11 @@ def page_words(lines: Iterable[str]) -> list[PageWord]:
     """Return the words of a page.
 
     Signs without letters or digits join the word before them in their line, or else the one after.
-    Lines without words are left out, and a reader may pause at them.
+    Lines without words are left out, and a reader may pause at them. A word that is hyphenated at
+    the end of a line is one word of the next one.
     """
     words: list[PageWord] = []
-    for number, line in enumerate(lines):
+    for number, line in enumerate(_rejoined(lines)):
         own: list[PageWord] = []
         signs = ""  # at the start of the line
         for text, spoken in _spoken_parts(line):
@@ -52,6 +57,22 @@ def page_words(lines: Iterable[str]) -> list[PageWord]:
     return words
 
 
+def _rejoined(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines with the first part of a hyphenated word moved to the line of the second.
+
+    A soft hyphen, which is not spoken, stands between the parts; the lines have no others.
+    """
+    first = ""
+    for line, following in pairwise([*lines, ""]):
+        line = line.strip()
+        line = first + line[:-1].replace(SOFT_HYPHEN, "") + line[-1:]
+        first = ""
+        if following.lstrip()[:1].islower() and _BREAK.search(line):
+            *others, word = line.rsplit(maxsplit=1)
+            line, first = "".join(others), word[:-1] + SOFT_HYPHEN
+        yield line.removesuffix(SOFT_HYPHEN)
+
+
 def _spoken_parts(line: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a line, each as printed and as spoken: single words where that is right.
 
@@ -65,7 +86,7 @@ def _spoken_parts(line: str) -> Iterator[tuple[str, str]]:
     for start, end in pairwise([*starts, len(tokens)]):
         is_single = end == start + 1
         spoken = apart[start] if is_single else normalize(" ".join(tokens[start:end]))
-        yield " ".join(printed[start:end]), spoken
+        yield " ".join(printed[start:end]).replace(SOFT_HYPHEN, "-"), spoken
 
 
 def _is_boundary(tokens: Sequence[str], at: int) -> bool:

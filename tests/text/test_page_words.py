@@ -43,6 +43,26 @@ def test_a_reader_may_pause_at_a_line_without_words(line: str) -> None:
     assert [word.stops for word in words] == [False, True, False, False]
 
 
+@pytest.mark.parametrize("hyphen", ["-", "\N{HYPHEN}", "\N{SOFT HYPHEN}"])
+def test_a_word_hyphenated_at_the_end_of_a_line_is_one_word(hyphen: str) -> None:
+    words = page_words(
+        [f"soft\N{SOFT HYPHEN}ly shin{hyphen}", f" ing, trans{hyphen}", "continental"]
+    )
+    assert [(word.text, word.spoken, word.line) for word in words] == [
+        ("softly", "softly", 0),
+        ("shin-ing,", "shining", 1),
+        ("trans-continental", "transcontinental", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "lines", [("Jean-", "Paul"), ("3-", "four"), ("he -", "me"), ("con-", "", "nect"), ("un-",)]
+)
+def test_other_hyphens_at_the_end_of_a_line_join_nothing(lines: tuple[str, ...]) -> None:
+    words = page_words(lines)
+    assert "|".join(word.text for word in words) == "|".join(filter(None, lines))
+
+
 def test_spoken_words_are_normalised() -> None:
     for word in page_words(["Mr. Smith paid $5 in 1984"]):
         assert word.spoken == normalize(word.spoken)
