@@ -181,14 +181,17 @@ def test_files_and_json(run, page: Path, tmp_path: Path, altered: Reading) -> No
 def test_wrong_arguments_are_one_line(run, page: Path, tmp_path: Path) -> None:
     empty, silent = tmp_path / "empty.txt", tmp_path / "silent.wav"
     empty.write_text("— …\n")
+    blank = tmp_path / "blank.txt"
+    blank.write_text(" \n\n")
     soundfile.write(silent, np.zeros(16_000), 16_000)
     output = tmp_path / "out.html"
     for arguments, message in (
         ((FLAC,), "--text"),
         ((FLAC, "--text", tmp_path / "none.txt"), "none.txt"),
         ((FLAC, "--text", empty), "nothing is left"),
+        ((FLAC, "--text", blank), f"asr: error: {blank}: an empty page"),
         ((tmp_path / "none.wav", "--text", page), "none.wav"),
-        ((silent, "--text", page, "-o", output), "no speech"),
+        ((silent, "--text", page, "-o", output), f"asr: error: {silent}: no speech in it"),
         ((FLAC, "--text", page, "-o", tmp_path / "out.doc"), "unknown format '.doc'"),
         ((FLAC, "--text", page, "-f", "html"), "invalid choice"),
     ):

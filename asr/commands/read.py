@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from asr.commands.options import Decoding
 from asr.commands.output import format_of, replacing
+from asr.errors import UserError
 from asr.text.lines import read_lines
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def run(
         from asr.audio.read import read
         from asr.inference.recognizer import Recognizer
 
-        waveform = read(sys.stdin.buffer.read() if audio == "-" else audio)
+        source = sys.stdin.buffer.read() if audio == "-" else audio
+        waveform = read(source)
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
-        reading = replace(recognizer.read(waveform, page), path=audio)
+        reading = replace(recognizer.read(source, page), path=audio)
         write(reading, waveform)
     if kind or not outputs:
         sys.stdout.write(render(reading, kind or "text", waveform, has_colour()))
@@ -60,9 +62,12 @@ def read_page(path: Path) -> str:
     """Return the text of a page, with its lines.
 
     Raises:
-        UserError: the file cannot be read.
+        UserError: the file cannot be read, or is empty.
     """
-    return "\n".join(line.text for line in read_lines(path))
+    page = "\n".join(line.text for line in read_lines(path))
+    if not page.strip():
+        raise UserError(f"{path}: an empty page")
+    return page
 
 
 @contextmanager
