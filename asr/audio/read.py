@@ -297,6 +297,8 @@ def _run_ffmpeg(program: str, path: str, name: str, longest: float) -> Iterator[
                 process.stdout.close()  # ends ffmpeg if the reader has stopped early
         errors.seek(0)
         report = errors.read()
+    if b"matches no streams" in report:
+        raise UserError(f"{name}: no audio in it")
     # For a truncated webm or mka ffmpeg prints an error but exits with 0.
     if process.returncode != 0 or b"ended prematurely" in report:
         lines = report.decode(errors="replace").strip().splitlines() or ["no reason given"]

@@ -244,6 +244,8 @@ def test_ffmpeg_decodes_what_libsndfile_cannot(tmp_path, monkeypatch):
         "source = sys.argv[sys.argv.index('-i') + 1].removeprefix('file:')\n"
         "if b'broken' in pathlib.Path(source).read_bytes():\n"
         "    sys.exit('[mov @ 0x1] moov atom not found\\nand more')\n"
+        "if b'silent film' in pathlib.Path(source).read_bytes():\n"
+        "    sys.exit('[out#0 @ 0x1] Stream map \"0:a:0\" matches no streams.\\nand more')\n"
         "if b'cut' in pathlib.Path(source).read_bytes():\n"
         "    print('[in#0/webm @ 0x1] File ended prematurely', file=sys.stderr)\n"
         "decoded = pathlib.Path(__file__).with_name('decoded').read_bytes()\n"
@@ -258,6 +260,8 @@ def test_ffmpeg_decodes_what_libsndfile_cannot(tmp_path, monkeypatch):
         assert np.array_equal(read(source).samples, tone())
     path.write_bytes(content + b"broken")
     assert complaint(path).endswith("ffmpeg reports: moov atom not found")
+    path.write_bytes(content + b"silent film")
+    assert complaint(path) == f"{path}: no audio in it"
     path.write_bytes(content + b"cut")
     assert complaint(path).endswith("File ended prematurely")
 
