@@ -121,7 +121,13 @@ def test_silence_noise_and_a_strange_recording(run, model: str, tmp_path: Path) 
     speech = read(FLAC).samples[8000:32000:2]
     soundfile.write(stereo, np.stack([speech, 0.3 * speech], 1), 8000)
     done = run("transcribe", silence, noise, stereo, "-m", model)
-    assert (done.status, done.err) == (0, "")
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        f"asr: warning: {each}: no speech found; the transcript is empty"
+        for each in (silence, noise)
+    ]
+    streamed = run("transcribe", silence, "-f", "srt", "-m", model)
+    assert (streamed.out, streamed.err) == ("", f"{done.err.splitlines()[0]}\n")
     lines = done.out.split("\n")
     assert lines[:2] == ["", ""] and lines[2] and lines[3] == ""
 

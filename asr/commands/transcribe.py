@@ -181,9 +181,12 @@ def _transcripts(
 
 
 def _warned(transcript: Transcript) -> Transcript:
-    """Print a warning on stderr if a recording is probably no English speech."""
+    """Print a warning on stderr if a recording is probably no English speech, or no speech."""
     from asr.inference.plausibility import LEAST_ENGLISH
+    from asr.results import StopReason
 
+    if all(each.stop_reason == StopReason.SILENCE for each in transcript.segments):
+        warn(f"{transcript.path}: no speech found; the transcript is empty")
     english = transcript.english
     if english is not None and english < LEAST_ENGLISH:
         warn(f"{transcript.path}: does not look like English speech: {english:.2f}")
