@@ -226,6 +226,17 @@ def test_the_translators_in_the_package_translate_at_once(language: str, place: 
     assert words.source[int(looked.argmax())].startswith("station")
 
 
+@pytest.mark.parametrize("language", ["fr", "de"])
+def test_a_text_in_capitals_is_translated_as_a_sentence(language: str) -> None:
+    texts = ["Where is the station?", "I don't know where I am."]
+    translator = Translator.load(to=language)
+    plain, shouted = (translator.translate(each) for each in (texts, [*map(str.upper, texts)]))
+    for one, other in zip(plain, shouted, strict=True):
+        assert other.source == one.source.upper() and other.text == one.text.upper()
+        assert other.words.source[:-1] == tuple(map(str.upper, one.words.source[:-1]))
+        assert other.words.target[:-1] == tuple(map(str.upper, one.words.target[:-1]))
+
+
 def test_chinese_is_translated_from_both_scripts() -> None:
     translator = Translator.load("chinese-english")
     card = (PRETRAINED / "chinese-english" / "README.md").read_text()

@@ -30,6 +30,7 @@ from asr.search.hypothesis import Hypothesis
 from asr.search.limits import most_target_tokens
 from asr.search.options import BeamSettings
 from asr.tables import from_table
+from asr.text.capitals import is_in_capitals, sentence_case
 from asr.text.scripts import join_words
 from asr.text.sentences import split_paragraphs, split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
@@ -144,7 +145,8 @@ class Translator:
         beam, length_penalty: see `TranslationOptions`; None means its default.
         whole: translate each text as one sentence; otherwise its sentences are translated
             separately, as in the training of most models, and blank lines are kept.
-        A text or sentence without a letter or digit, such as "..." or "♪", is copied.
+        A text or sentence without a letter or digit, such as "..." or "♪", is copied; one in
+        capitals is translated as if it were in lower case, and its translation is in capitals.
 
         Raises UserError if the beam or the penalty is out of range, or the texts are no valid ones.
         """
@@ -170,7 +172,8 @@ class Translator:
 
     def _sentences(self, texts: Sequence[str], search: BeamSettings) -> list[Translation]:
         """Translate sentences in batches."""
-        sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in texts]
+        read = [sentence_case(text) if is_in_capitals(text) else text for text in texts]
+        sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in read]
         found = {index: _copied(text) for index, text in enumerate(texts)}
         lengths = [len(sentence) for sentence in sentences]
         filled = [index for index, text in enumerate(texts) if any(map(str.isalnum, text))]
@@ -205,9 +208,13 @@ class Translator:
         written = (*self._prepared(text).split(), END)
         if len(written) == len(words.source):  # then unknown words keep their spelling
             words = words._replace(source=written)
+        translated = self.target.decode(hypothesis.tokens)
+        if is_in_capitals(text):
+            translated = translated.upper()
+            words = words._replace(target=(*map(str.upper, words.target[:-1]), END))
         return Translation(
             source=text,
-            text=self.target.decode(hypothesis.tokens),
+            text=translated,
             tokens_of_sentences=(WordWeights(source, target, weights),),
             words_of_sentences=(words,),
             log_probability=hypothesis.log_probability,

@@ -18,6 +18,7 @@ from asr.models.settings import (
 from asr.models.translation import build_translation_model
 from asr.runtime.torch_engine import TorchTextEngine
 from asr.tables import to_table
+from asr.text.capitals import is_in_capitals, sentence_case
 from asr.text.vocabulary import Vocabulary
 from asr.translation import Translation
 
@@ -63,6 +64,33 @@ def test_batches_of_any_size_give_the_same(
     monkeypatch.setattr("asr.inference.translator.BATCH_TOKENS", 8)
     for one, other in zip(translator.translate(TEXTS), expected, strict=True):
         assert_same(one, other)
+
+
+def test_the_sentences_in_capitals_of_a_text_stay_in_capitals(translator: Translator) -> None:
+    (plain,) = translator.translate(["Go home."])
+    found = translator.translate("GO HOME. Go home. I.")
+    assert found.text.startswith(f"{plain.text.upper()} {plain.text} ")
+    weights = found.words_of_sentences[0].weights
+    np.testing.assert_allclose(weights, plain.words.weights, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("- WHERE AM I? I'M LOST!", "- Where am I? I'm lost!"),
+        ("ÉCOUTEZ", "Écoutez"),
+        ("OK", "Ok"),
+        ("I.", None),
+        ("A 5", None),
+        ("I SAW Tom", None),
+        ("我爱你", None),
+        ("", None),
+    ],
+)
+def test_sentences_of_texts_in_capitals(text: str, sentence: str | None) -> None:
+    assert is_in_capitals(text) == (sentence is not None)
+    if sentence is not None:
+        assert sentence_case(text) == sentence
 
 
 def test_weights_belong_to_the_tokens(translator: Translator) -> None:
