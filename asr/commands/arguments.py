@@ -300,8 +300,8 @@ def _add_translate(commands: Any) -> None:
         "translate text",
         """Translate texts, or the lines of a file or of stdin, to stdout, one line each. The
 sentences of a text are translated separately. A path of subtitles (.srt, .vtt, .ass, .ssa; -f names
-the format of stdin) keeps its times, tags, speaker dashes, [sounds] and ♪ lyrics ♪; a sentence of
-several cues is translated as a whole and split where the attention moves to the next cue. The
+the format of stdin) keeps its times, tags, speakers (- or JOHN:), [sounds], ♪ lyrics ♪; a sentence
+of several cues is translated as a whole and split where the attention moves to the next cue. The
 package's models translate English to French, German and Chinese, and Chinese to English
 (-m chinese-english).""",
         """  asr translate "How are you?"

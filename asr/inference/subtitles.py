@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.render.markup import Kind, Piece, lay_out, turns
+from asr.render.markup import Kind, Piece, begins_speaker, lay_out, turns
 from asr.render.subtitles import fit
 from asr.results import Span
 from asr.text.scripts import is_unspaced, join_words, split_words
@@ -81,7 +81,7 @@ def _passages(
     for number, its in enumerate(parsed):
         for turn, pieces in enumerate(its):
             begins = number > 0 and turn == 0 and last.get(number - 1, -1) >= 0
-            continues = begins and not (pieces and pieces[0].text == "-")
+            continues = begins and not begins_speaker(pieces)
             for place, piece in enumerate(pieces):
                 if piece.kind is not Kind.WORDS:
                     continue

@@ -1,7 +1,8 @@
 """The text of a subtitle cue as words, which are translated, and markup, which is kept.
 
 Kept are formatting tags (``<i>``, ``{\\an8}``), descriptions of sounds in brackets, lines that are
-in parentheses, lyrics between notes (♪), and the dash that begins the line of another speaker.
+in parentheses, lyrics between notes (♪), and what begins the line of another speaker: a dash,
+``>>``, or a name in capitals (``JOHN:``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ _SOUND: Final = re.compile(r"\[[^\[\]]*\]|【[^【】]*】|[♪♫♬]+(?:[^♪�
 # One note: lyrics that go on in the next cue, or began in the one before.
 _LYRICS: Final = re.compile(r"[♪♫♬]+[^♪♫♬]*|[^♪♫♬]*[♪♫♬]+")
 _DASH: Final = re.compile(rf"((?:{TAG.pattern}|\s)*)[-\N{{EN DASH}}\N{{EM DASH}}]\s*(?=\S)")
+# A speaker: >>, >> JOHN:, or a name in capitals before other text: JOHN:, MAN #2:, MRS. O'BRIEN:.
+_NAME: Final = "(?=[^:]*[A-ZÀ-ÖØ-Þ]{2})[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ0-9 .,'’&#-]{1,30}:"
+_SPEAKER: Final = re.compile(
+    rf"((?:{TAG.pattern}|\s)*)(>>+(?:\s*{_NAME})?|{_NAME}(?=.*[a-z]|\s*\Z))(?=[\s<]|\Z)"
+)
 _WORD: Final = re.compile(r"\w")
 _POINTS: Final = re.compile(r"[^\w\s\"“«(¿¡]+(?=\s|\Z)")  # punctuation after a word
 _OPEN: Final = re.compile(r"(?<!\w)(\w+)((?:<[A-Za-z][^<>]*>|\{[^{}]*\})+)(?=\w)")  # within a word
@@ -44,20 +50,30 @@ class Piece(NamedTuple):
 def turns(text: str) -> list[list[Piece]]:
     """Split the text of a cue by speaker, each into pieces; line breaks become spaces.
 
-    A dash at the start of a line, tags left out, begins the text of another speaker. Pieces of
-    words contain a letter or a digit.
+    A dash or a name at the start of a line, tags left out, begins the text of another speaker.
+    Pieces of words contain a letter or a digit.
     """
     found: list[list[Piece]] = []
     for dash, lines in _speakers(text):
         content = " ".join(lines)
         pieces = [] if dash is None else [*_tags(dash), Piece("-", Kind.SOUND)]
         begin = len(pieces)
-        for piece in _pieces(content):
+        own: list[Piece] = []
+        if name := _SPEAKER.match(content):
+            own = [*_tags(name[1]), Piece(name[2], Kind.SOUND)]
+            content = content[name.end() :]
+        for piece in [*own, *_pieces(content)]:
             space = piece.space or (dash is not None and len(pieces) == begin)
             _append(pieces, piece._replace(space=space))
         if pieces:
             found.append(pieces)
     return found
+
+
+def begins_speaker(pieces: Sequence[Piece]) -> bool:
+    """Return whether a dash or a name begins the pieces of a turn."""
+    first = next((piece.text for piece in pieces if piece.kind is not Kind.TAG), "")
+    return first == "-" or _SPEAKER.match(first) is not None
 
 
 def lay_out(pieces: Sequence[Piece], wrap: Callable[[str], str]) -> str:
@@ -120,7 +136,7 @@ def _speakers(text: str) -> list[tuple[str | None, list[str]]]:
     found: list[tuple[str | None, list[str]]] = []
     for line in text.splitlines():
         dash = _DASH.match(line)
-        if dash or not found:
+        if dash or not found or _SPEAKER.match(line):
             found.append((dash[1].strip() if dash else None, []))
         found[-1][1].append(line[dash.end() :] if dash else line)
     return found

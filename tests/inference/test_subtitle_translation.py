@@ -43,6 +43,13 @@ def test_a_sentence_over_cues_is_asked_as_a_whole_and_given_back_in_parts() -> N
     assert asked == ["I know where you are, but who knows? No one does. Go."]
 
 
+def test_names_of_speakers_are_kept() -> None:
+    cues = spans("JOHN: I know", "where you are.\n<i>MARY:</i> go on", ">> who knows")
+    lines = ["JOHN: I KNOW", "WHERE YOU ARE.\n<i>MARY:</i> GO ON", ">> WHO KNOWS"]
+    assert texts_of(cues) == lines
+    assert asked == ["I know where you are.", "go on", "who knows"]
+
+
 @pytest.mark.parametrize(
     "cues",
     [

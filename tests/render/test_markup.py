@@ -6,11 +6,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asr.render.markup import TAG, Kind, lay_out, srt_text, turns, vtt_text, without_tags
+from asr.render.markup import (
+    TAG,
+    Kind,
+    begins_speaker,
+    lay_out,
+    srt_text,
+    turns,
+    vtt_text,
+    without_tags,
+)
 from asr.render.subtitles import fit
 
 pieces = st.sampled_from(
-    ["<i>", "</i>", "{\\an8}", "[door slams]", "♪ la ♪", "Hello", "there,", "you.", "- ", " ", "\n"]
+    [
+        "<i>",
+        "</i>",
+        "{\\an8}",
+        "[door slams]",
+        "♪ la ♪",
+        "Hello",
+        "there,",
+        "you.",
+        "- ",
+        "JOHN:",
+        ">> ",
+        " ",
+        "\n",
+    ]
 )
 
 
@@ -52,6 +75,26 @@ def test_formats_keep_their_own_tags() -> None:
 )
 def test_a_dash_begins_a_speaker(text: str, expected: list[str]) -> None:
     assert [lay_out(turn, fit) for turn in turns(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("JOHN: Hi.\nMAN #2: No.", ["JOHN:", "MAN #2:"]),
+        (">> You?\nMe?\n>> MRS. O'BRIEN: Yes.", [">>", ">> MRS. O'BRIEN:"]),
+        ("- ÉMILE: Hi.\n- {\\an8}<i>MARY:</i> Hi.", ["ÉMILE:", "MARY:"]),
+        ("JOHN:\nHi.", ["JOHN:"]),
+        ("John: hi. TOM: no. At 10:30 A: I", []),
+        ("IT IS SIMPLE: DON'T GO.", []),
+    ],
+)
+def test_a_name_in_capitals_begins_a_speaker(text: str, names: list[str]) -> None:
+    found = turns(text)
+    kept = [each.text for turn in found for each in turn if each.kind is Kind.SOUND]
+    assert [each for each in kept if each != "-"] == names
+    assert len(found) == max(1, len(names))
+    assert all(map(begins_speaker, found)) == bool(names)
+    assert "\n".join(lay_out(turn, fit) for turn in found).split() == text.split()
 
 
 def test_a_very_long_word_takes_time_by_its_length() -> None:
