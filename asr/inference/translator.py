@@ -252,7 +252,8 @@ def _shipped(to: str) -> Path:
     """Return the folder of the package's model from English to a language."""
     if to not in SHIPPED:
         raise UserError(
-            f"got language {to!r}; the package translates from English to {', '.join(SHIPPED)}"
+            f"got language {to!r}; the package translates from English to {', '.join(SHIPPED)}; "
+            "Chinese to English is the model chinese-english"
         )
     if not (SHIPPED[to] / CONFIG).is_file():
         raise UserError(

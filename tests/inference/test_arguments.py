@@ -136,6 +136,11 @@ def test_texts_of_a_wrong_type_are_refused(recognizer: Recognizer, translator: T
         translator.translate("go", beam="4")
 
 
+def test_the_message_of_another_language_names_all_that_there_are() -> None:
+    with pytest.raises(UserError, match=r"got language 'en'.* to fr, de, zh; .* chinese-english"):
+        Translator.load(to="en")
+
+
 def test_texts_may_come_from_an_iterator(translator: Translator) -> None:
     found = translator.translate(text for text in ("go .", "home"))
     assert [each.source for each in found] == ["go .", "home"]
