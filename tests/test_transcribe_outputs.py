@@ -161,6 +161,7 @@ def test_mistakes_are_one_line(run, recordings: Path, tmp_path: Path) -> None:
         ([notes], "notes.md: text, not audio\n"),
         ([clip, "-o", tmp_path], "a folder; name the format of its files with -f"),
         ([clip, "-f", "srt", "-o", "a.srt", "-o", "b.srt"], "--format and several outputs"),
+        ([clip, "-f", "srt", "-o", "-"], "got -o -, which is no file; without -o the output goes"),
         ([clip, "-f", "srt", "--n-best", 2], "srt holds no alternatives"),
         (
             [clip, "--beam", 1, "--n-best", 2],

@@ -59,7 +59,8 @@ def targets(outputs: Sequence[str], kinds: Sequence[str]) -> list[Target]:
     by the ending.
 
     Raises:
-        UserError: the format of an output is not known, or several for one file or stdout.
+        UserError: the format of an output is not known, or several for one file or stdout; or an
+            output is "-".
     """
     kinds = [*dict.fromkeys(kinds)]
     if len(kinds) > 1 and not any(map(is_folder, outputs)):
@@ -69,6 +70,8 @@ def targets(outputs: Sequence[str], kinds: Sequence[str]) -> list[Target]:
     found = []
     for each in outputs:
         path = Path(each)
+        if each == "-":
+            raise UserError("got -o -, which is no file; without -o the output goes to stdout")
         if is_folder(each):
             if not kinds:
                 raise UserError(f"{path}: a folder; name the format of its files with -f")
