@@ -145,7 +145,7 @@ class Translator:
         beam, length_penalty: see `TranslationOptions`; None means its default.
         whole: translate each text as one sentence; otherwise its sentences are translated
             separately, as in the training of most models, and blank lines are kept.
-        A text or sentence without a letter or digit, such as "..." or "♪", is copied; one in
+        A text or sentence without a letter, such as "10:30" or "♪", is copied; one in
         capitals is translated as if it were in lower case, and its translation is in capitals.
 
         Raises UserError if the beam or the penalty is out of range, or the texts are no valid ones.
@@ -176,7 +176,7 @@ class Translator:
         sentences = [[*self.source.encode(self._prepared(text)), EOS] for text in read]
         found = {index: _copied(text) for index, text in enumerate(texts)}
         lengths = [len(sentence) for sentence in sentences]
-        filled = [index for index, text in enumerate(texts) if any(map(str.isalnum, text))]
+        filled = [index for index, text in enumerate(texts) if any(map(str.isalpha, text))]
         order = sorted(filled, key=lengths.__getitem__)
         for batch in batch_by_length(lengths, BATCH_TOKENS, order=order):
             hypotheses = self._search([sentences[index] for index in batch], search)

@@ -146,7 +146,7 @@ def test_texts_may_come_from_an_iterator(translator: Translator) -> None:
     assert [each.source for each in found] == ["go .", "home"]
 
 
-@pytest.mark.parametrize("text", ["—", "😀", "...", "♪ ♪", "  ", ""])
+@pytest.mark.parametrize("text", ["—", "😀", "...", "♪ ♪", "  ", "", "1984", "10:30 –"])
 def test_a_text_without_words_is_copied(translator: Translator, text: str) -> None:
     found = translator.translate(text)
     assert found.text == text.strip() and found.log_probability == 0
