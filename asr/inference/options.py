@@ -16,7 +16,7 @@ class DecodingOptions(Settings):
     """Options for decoding speech; the defaults are those of `asr transcribe`."""
 
     beam: int = setting(
-        24, "Beam size. 1 is greedy search by the decoder alone.", least=1, most=10_000
+        48, "Beam size. 1 is greedy search by the decoder alone.", least=1, most=10_000
     )
     recombine: int = setting(
         8,
