@@ -99,7 +99,7 @@ def test_the_average_is_compared_with_the_best_model_that_can_be_read(tmp_path, 
     task = Constant()
     saved = []
     task.validate = lambda step, folder: Validation(3.0, {}, "")
-    task.save = lambda folder: saved.append(float(task.model.weight))
+    task.save = lambda folder: saved.append(task.model.weight.item())
 
     def load(model, path):
         if path.name.endswith("1"):
