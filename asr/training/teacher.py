@@ -26,7 +26,7 @@ from asr.models.encoders.frozen import FrozenFeatures
 from asr.models.speech import Waveforms, load_speech_model
 from asr.text.vocabulary import Vocabulary
 
-MOST_COMPARED = 2048  # annotations: a step of 300 s then takes 3 % longer (docs/small-models.md)
+MOST_COMPARED = 2048  # annotations; time and memory grow with its square
 SHARPNESS = 20.0  # a cosine of 0.05 more is a factor of e
 
 
