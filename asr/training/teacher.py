@@ -147,7 +147,7 @@ class Teacher:
             log_probs = torch.log_softmax(output.logits, dim=-1)
             lengths = steps * lesson.wanted
             decoder = DecoderTargets(log_probs, output.weights, encoded.lengths, lengths)
-        within = _inside(encoded.lengths * lesson.wanted, encoded.memory.values.size(1))
+        within = inside(encoded.lengths * lesson.wanted, encoded.memory.values.size(1))
         annotations = Annotations(encoded.memory.values, within)
         lengths = encoded.ctc_lengths * lesson.wanted
         return Targets(encoded.ctc_log_probs, lengths, decoder, annotations)
@@ -165,8 +165,8 @@ def relation_loss(own: Annotations, theirs: Annotations) -> tuple[Tensor, int]:
     Each annotation of the batch has a distribution over the others: softmax of the cosines with
     them, without the mean of the batch, times SHARPNESS. The loss is the mean of
     KL(teacher's ‖ own); the vectors of the two may be of different sizes. Of more than
-    MOST_COMPARED annotations, some at equal distances are taken. Returns it, and the number of
-    annotations; with one it is 0.
+    MOST_COMPARED annotations, some at equal distances are taken. Several processes compare those of
+    their own share of a batch. Returns it, and the number of annotations; with one it is 0.
     """
     length = min(own.mask.size(1), theirs.mask.size(1))
     places = (own.mask[:, :length] & theirs.mask[:, :length]).nonzero()
@@ -187,7 +187,7 @@ def _similarities(vectors: Tensor) -> Tensor:
     return (SHARPNESS * vectors @ vectors.T).masked_fill(itself, least).log_softmax(-1)
 
 
-def _inside(lengths: Tensor, most: int) -> Tensor:
+def inside(lengths: Tensor, most: int) -> Tensor:
     """Return (B, most) bool, True within each length (B,)."""
     return torch.arange(most, device=lengths.device) < lengths[:, None]
 
@@ -211,8 +211,8 @@ def _log_attention(weights: Tensor, lengths: Tensor) -> Tensor:
     Where they are 0 it is that of the smallest float32.
     """
     weights = weights[:, :, : int(lengths.max())].float()
-    inside = torch.arange(weights.size(2), device=weights.device) < lengths[:, None, None]
-    within = weights.masked_fill(~inside, 0.0).clamp_min(torch.finfo(weights.dtype).tiny)
+    mask = inside(lengths, weights.size(2))[:, None]
+    within = weights.masked_fill(~mask, 0.0).clamp_min(torch.finfo(weights.dtype).tiny)
     return within.log().log_softmax(-1)
 
 
@@ -228,5 +228,5 @@ def distillation_loss(
     wanted = targets[:, :frames].float()
     divergence = (wanted.exp() * (wanted - log_probs[:, :frames])).sum(-1)  # (B, frames)
     both = torch.minimum(lengths, target_lengths)
-    valid = torch.arange(frames, device=lengths.device) < both[:, None]
+    valid = inside(both, frames)
     return (divergence * valid).sum() / valid.sum().clamp_min(1)

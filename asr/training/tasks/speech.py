@@ -39,7 +39,13 @@ from asr.training.losses.risk import expected_errors
 from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
 from asr.training.precision import products
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData, cache_folder
-from asr.training.teacher import Targets, alignment_loss, distillation_loss, relation_loss
+from asr.training.teacher import (
+    Targets,
+    alignment_loss,
+    distillation_loss,
+    inside,
+    relation_loss,
+)
 
 WHOLE = 1000.0  # WER selects the model; CER, at most a few hundred per cent, breaks ties
 
@@ -185,8 +191,8 @@ class SpeechTask:
     def _relation_term(self, encoded: Encoded, theirs: Annotations) -> Term:
         """Return the term of the encoder by the annotations of the teacher."""
         values = encoded.memory.values
-        inside = torch.arange(values.size(1), device=values.device) < encoded.lengths[:, None]
-        loss, compared = relation_loss(Annotations(values, inside), theirs)
+        own = Annotations(values, inside(encoded.lengths, values.size(1)))
+        loss, compared = relation_loss(own, theirs)
         factor = self.config.teacher.annotations
         return Term(factor * loss, {"teacher_annotations": loss}, compared)
 
