@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from asr.commands.live import STDIN, chunks, until_interrupted
+from asr.commands.live import STDIN, chunks
 from asr.commands.options import Decoding
 from asr.commands.read import has_colour, read_page, render, writing
 from asr.errors import UserError
@@ -53,8 +53,7 @@ def run(
         recognizer = decoding.applied(Recognizer.load(model, device, runtime))
         follower = Follower(recognizer, page, rate)
         show = _records(follower) if kind == "json" else _Sentences(follower, sys.stderr)
-        with until_interrupted(microphone):
-            _follow(follower, microphone, rate, show)
+        _follow(follower, microphone, rate, show)
         show(follower.finish())
         waveform = Waveform(follower.samples())
         reading = replace(follower.reading(), path=audio)

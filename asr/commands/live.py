@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 from asr.commands.options import Decoding
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 FORMATS: Final = ("text", "jsonl")
-CHUNK_SECONDS: Final = 0.1
 PIPE_BYTES: Final = 65_536  # read at once, or what there is
 
 
@@ -61,10 +59,9 @@ def run(
         recognizer = recognizer.with_digits()
     text = LiveText(recognizer, rate)
     show = _Lines(sys.stderr if sys.stderr.isatty() else None) if kind != "jsonl" else _show_record
-    with until_interrupted(microphone):
-        for samples in chunks(microphone, rate):
-            for event in text.push(samples):
-                show(event)
+    for samples in chunks(microphone, rate):
+        for event in text.push(samples):
+            show(event)
     for event in text.finish():
         show(event)
     return 0
@@ -73,25 +70,16 @@ def run(
 def chunks(microphone: bool, rate: int) -> Iterator[NDArray[np.float32]]:
     """Yield samples (S,) in [-1, 1) as they come.
 
-    microphone: else raw 16-bit little-endian samples of one channel are read from stdin. rate: in
-    Hz.
+    microphone: until Ctrl-C; else raw 16-bit little-endian samples of one channel are read from
+    stdin. rate: in Hz.
 
     Raises:
         UserError: the microphone cannot be used.
     """
+    from asr.commands.microphone import from_microphone
     from asr.inference.live_audio import pcm_samples
 
-    return map(pcm_samples, _from_microphone(rate) if microphone else _from_pipe(sys.stdin.buffer))
-
-
-@contextmanager
-def until_interrupted(microphone: bool) -> Iterator[None]:
-    """Let Ctrl-C end the recording, if it is that of the microphone."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not microphone:
-            raise
+    return map(pcm_samples, from_microphone(rate) if microphone else _from_pipe(sys.stdin.buffer))
 
 
 class _Lines:
@@ -123,16 +111,3 @@ def _from_pipe(stream: BinaryIO) -> Iterator[bytes]:
         whole = len(content) // 2 * 2
         yield content[:whole]
         rest = content[whole:]
-
-
-def _from_microphone(rate: int) -> Iterator[bytes]:
-    import sounddevice
-
-    frames = round(CHUNK_SECONDS * rate)
-    try:
-        with sounddevice.RawInputStream(samplerate=rate, channels=1, dtype="int16") as stream:
-            while True:
-                content, _ = stream.read(frames)
-                yield bytes(content)
-    except sounddevice.PortAudioError as error:
-        raise UserError(f"the microphone cannot be used: {error}") from error

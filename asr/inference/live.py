@@ -84,6 +84,8 @@ class LiveText:
     def push(self, samples: NDArray[np.float32]) -> list[Event]:
         """Add samples (S,), floats in [-1, 1]; return the text that is new or has changed.
 
+        Of many samples, such as those that have waited, only the last partial text is computed.
+
         Raises:
             UserError: they are not finite, or no floats (S,).
         """
@@ -99,12 +101,13 @@ class LiveText:
 
     def _rest(self) -> Iterator[Finalised]:
         while len(self._audio.samples):
-            mask, _ = self._decoded(self._audio.samples)
+            mask, _ = self._decoded(self._audio.samples, has_text=False)
             yield from self._final(self._audio.cut_last(mask))
 
     def _update(self) -> Iterator[Event]:
         """Yield the text that has become final, then the partial text after it."""
-        mask, text = self._decoded(self._audio.samples)
+        is_partial_shown = not self._audio.is_behind
+        mask, text = self._decoded(self._audio.samples, is_partial_shown)
         piece = self._audio.cut(mask)
         if piece is not None:
             found = [*self._final(piece)]
@@ -114,21 +117,23 @@ class LiveText:
                 yield from self._update()
                 return
             text = ""  # what was shown was no speech
-        if text != self._shown:
+        if text != self._shown and is_partial_shown:
             self._shown = text
             yield Partial(self._audio.start / SAMPLE_RATE, text)
 
-    def _decoded(self, samples: Samples) -> tuple[Mask, str]:
-        """Return the frames with speech, and the text of a greedy search."""
+    def _decoded(self, samples: Samples, has_text: bool) -> tuple[Mask, str]:
+        """Return the frames with speech, and the text of a greedy search, if it is wanted."""
         loaded = self._recognizer.loaded
         piece = piece_of(samples)
         if piece.is_silent:
             return no_speech(len(samples)), ""
         encoded = loaded.engine.encode(pad([piece]))
+        mask = speech_frames(loaded, encoded, len(samples))
+        if not has_text:
+            return mask, ""
         limits = step_limits(np.array([piece.duration]))
         guard = self._recognizer.decoding.search.guard
         (found,) = greedy(loaded.engine.decoder(encoded.memory), limits, guard)
-        mask = speech_frames(loaded, encoded, len(samples))
         return mask, loaded.vocabulary.decode(found.tokens)
 
     def _final(self, piece: Piece) -> Iterator[Finalised]:

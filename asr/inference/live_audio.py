@@ -72,6 +72,11 @@ class LiveAudio:
         """Seconds of audio that have been processed."""
         return (self.start + len(self.samples)) / SAMPLE_RATE
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether another block has been given already."""
+        return len(self._given) >= self._block
+
     def blocks(self, samples: NDArray[np.float32]) -> Iterator[Samples]:
         """Take samples (S,) in [-1, 1] at once; yield each block as it is added.
 
@@ -82,7 +87,7 @@ class LiveAudio:
         return self._blocks()
 
     def _blocks(self) -> Iterator[Samples]:
-        while len(self._given) >= self._block:
+        while self.is_behind:
             block, self._given = self._given[: self._block], self._given[self._block :]
             yield self._add(block, is_last=False)
 

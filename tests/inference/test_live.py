@@ -44,7 +44,7 @@ def spoken():
 def hearing_by_energy(monkeypatch):
     """Find pauses by energy: random weights find none."""
 
-    def heard(_, samples):
+    def heard(_, samples, has_text):
         mask = _by_energy(samples)
         return mask, f"{len(samples)} samples" if mask.any() else ""
 
@@ -62,32 +62,42 @@ def events(recognizer: Recognizer, samples: np.ndarray, chunks: list[int], rate:
     return [*found, *text.finish()]
 
 
-def shown(found):
-    """Return events in a form that can be compared."""
-    return [
-        each
-        if isinstance(each, Partial)
-        else (each.segment.start, each.segment.end, each.segment.text, each.segment.words)
-        for each in found
-    ]
+def final(found):
+    """Return what is final of events, in a form that can be compared."""
+    segments = [each.segment for each in found if not isinstance(each, Partial)]
+    return [(each.start, each.end, each.text, each.words) for each in segments]
 
 
 @settings(max_examples=6)
 @given(
     chunks=st.lists(st.integers(1, 40_000), min_size=1, max_size=4).filter(lambda c: sum(c) > 99)
 )
-def test_what_is_found_does_not_depend_on_the_chunks(recognizer, spoken, chunks):
-    whole = shown(events(recognizer, spoken, [len(spoken)]))
-    assert shown(events(recognizer, spoken, chunks)) == whole
-    assert sum(isinstance(each, tuple) and not isinstance(each, Partial) for each in whole) >= 3
+def test_what_is_final_does_not_depend_on_the_chunks(recognizer, spoken, chunks):
+    whole = final(events(recognizer, spoken, [len(spoken)]))
+    assert final(events(recognizer, spoken, chunks)) == whole
+    assert len(whole) >= 3
 
 
 @pytest.mark.parametrize("rate", [8000, 44100])
 def test_neither_does_it_at_another_rate(recognizer, spoken, rate):
     samples = soxr.resample(spoken[:64000], 16000, rate).astype(np.float32)
-    whole = shown(events(recognizer, samples, [len(samples)], rate))
-    assert shown(events(recognizer, samples, [333, 7001], rate)) == whole
+    whole = final(events(recognizer, samples, [len(samples)], rate))
+    assert final(events(recognizer, samples, [333, 7001], rate)) == whole
     assert whole
+
+
+def test_partial_text_is_that_of_all_that_was_given(recognizer, spoken, monkeypatch):
+    wanted = []
+
+    def heard(_, samples, has_text):
+        wanted.append(has_text)
+        return _by_energy(samples), f"{len(samples)} samples" if has_text else ""
+
+    monkeypatch.setattr(LiveText, "_decoded", heard)
+    text = LiveText(recognizer)
+    assert text.push(spoken[:19200]) == [Partial(0, "19200 samples")]  # three blocks at once
+    assert wanted == [False, False, True]
+    assert text.push(spoken[19200:25600]) == [Partial(0, "25600 samples")]
 
 
 def test_segments_are_in_order_and_hold_all_speech(recognizer, spoken, monkeypatch):
@@ -136,7 +146,7 @@ def test_what_was_no_speech_is_taken_back(recognizer, monkeypatch):
     texts = iter(["uh", "uh huh"])
     speech = np.array([False] * 8 + [True] * 2)
 
-    def heard(_, samples):
+    def heard(_, samples, has_text):
         mask = np.zeros(-(-len(samples) // 640), bool)
         mask[:10] = speech
         return mask, next(texts, "uh huh" if mask[:10].any() else "")
@@ -151,7 +161,9 @@ def test_what_was_no_speech_is_taken_back(recognizer, monkeypatch):
 
 
 def test_what_was_no_speech_is_taken_back_at_the_end_of_the_audio(recognizer, monkeypatch):
-    monkeypatch.setattr(LiveText, "_decoded", lambda _, samples: (no_speech(len(samples)), "uh"))
+    monkeypatch.setattr(
+        LiveText, "_decoded", lambda _, samples, has_text: (no_speech(len(samples)), "uh")
+    )
     monkeypatch.setattr(live, "decode", lambda loaded, given, options: [silence(given[0])])
     text = LiveText(recognizer)
     assert [each.text for each in text.push(np.zeros(6400, np.float32))] == ["uh"]
