@@ -43,6 +43,7 @@ BAR: Final = 0.12  # inches, width of a colour bar
 
 WEIGHT_COLOURS: Final = "viridis"
 OUTSIDE: Final = 0.45  # opacity of the shading outside the window
+LEADERS: Final[dict[str, Any]] = {"color": "0.6", "linewidth": 0.5}
 WINDOW_EDGES: Final[dict[str, Any]] = {"color": "#ff9f1c", "linewidth": 0.9, "alpha": 0.95}
 EDGES: Final[dict[str, Any]] = {"color": "white", "linewidth": 0.5, "alpha": 0.45}  # of words
 
@@ -216,9 +217,12 @@ def _outline(axes: Axes, allowed: NDArray[np.bool_], width: float) -> None:
 
 
 def _show_words(axes: Axes, tier: Tier) -> None:
-    """Write the words into separate axes, each above the middle of its time span."""
+    """Write the words into separate axes, each above the middle of its time span, or with a line
+    to it.
+    """
     axes.set_axis_off()
     axes.set_ylim(0, tier.height)
+    axes.add_collection(LineCollection(tier.leaders, **LEADERS), autolim=False)
     style: dict[str, Any] = {"fontsize": tier.font, "family": fonts(), "parse_math": False}
     style |= {"rotation": 90, "va": "bottom"} if tier.turned else {"va": "center"}
     for label, height in zip(tier.labels, tier.heights, strict=True):
@@ -240,7 +244,7 @@ def _label_rows(axes: Axes, labels: Sequence[Label], height: float) -> None:
     leader = LEADER * inch if np.abs(apart - places).max() * unit > POINT else POINT * inch
     lines = [[(0, at), (-leader, to)] for at, to in zip(places, apart, strict=True)]
     axes.add_collection(
-        LineCollection(lines, transform=across, color="0.6", linewidth=0.5, clip_on=False),
+        LineCollection(lines, transform=across, clip_on=False, **LEADERS),
         autolim=False,
     )
     style: dict[str, Any] = {"fontsize": font, "family": fonts(), "parse_math": False}

@@ -20,6 +20,8 @@ DOTS: Final = 150  # per inch
 POINT: Final = 1 / 72  # inch
 LEADING: Final = 1.2  # from one label to the next, in multiples of the font size
 FONT: Final = (4.5, 8.5)  # points, smallest and largest size of a label
+LEADER: Final = 0.25  # inches, height of the line from a time to a rotated label
+FILLED: Final = 0.6  # share of the width that rotated labels fill, if the smallest font allows it
 LANES: Final = 3  # most lines of words between the panels; if more are needed, words are rotated
 
 # Fallback fonts, in order, for characters that matplotlib's own font lacks.
@@ -41,7 +43,8 @@ FALLBACK_FONTS: Final = (
 class Tier(NamedTuple):
     """The words between the panels and their positions, in seconds and in inches from below.
 
-    turned: whether words are written upwards. font: in points.
+    turned: whether words are written upwards. font: in points. leaders: for each label a line from
+    its time to where it stands, two points; none if all labels stand at their times.
     """
 
     labels: list[Label]
@@ -49,6 +52,7 @@ class Tier(NamedTuple):
     height: float
     turned: bool
     font: float
+    leaders: list[list[tuple[float, float]]]
 
 
 def arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float) -> Tier:
@@ -62,14 +66,16 @@ def arrange(figure: Figure, spans: Sequence[Span], width: float, duration: float
     if max(lanes, default=0) < LANES:
         count = max(lanes, default=0) + 1
         heights = [(count - lane - 0.5) * line for lane in lanes]  # the first lane on top
-        return Tier(labels, heights, count * line, False, font)
-    font = float(np.clip(width / len(labels) / POINT / LEADING, *FONT))
+        return Tier(labels, heights, count * line, False, font, [])
+    font = float(np.clip(FILLED * width / len(labels) / POINT / LEADING, *FONT))
     labels = labels[:: ceil(LEADING * font * POINT * len(labels) / width)]
     places = np.array([label.place for label in labels])
     apart = move_apart(places * scale, LEADING * font * POINT, width) / scale
-    labels = [Label(label.text, place) for label, place in zip(labels, apart.tolist(), strict=True)]
-    height = max(text_widths(figure, [label.text for label in labels], font))
-    return Tier(labels, [0.0] * len(labels), height, True, font)
+    moved = list(zip(labels, apart.tolist(), strict=True))
+    leaders = [[(label.place, 0.0), (place, LEADER)] for label, place in moved]
+    labels = [Label(label.text, place) for label, place in moved]
+    height = LEADER + max(text_widths(figure, [label.text for label in labels], font))
+    return Tier(labels, [LEADER + 2 * POINT] * len(labels), height, True, font, leaders)
 
 
 def text_widths(figure: Figure, texts: Iterable[str], font: float) -> list[float]:

@@ -94,6 +94,19 @@ def test_words_stand_above_their_rows_in_time(drawn: list[Figure]) -> None:
     assert [text.get_position()[0] for text in tier.texts] == pytest.approx(middles)
 
 
+def test_words_that_do_not_fit_have_a_line_to_their_time(drawn: list[Figure]) -> None:
+    spans, labels, weights, duration = say(60, 0.12)
+    duration += 30  # a long pause, in which labels are written
+    draw_alignment("x.png", np.zeros(0, np.float32), weights, labels, spans, SECONDS, duration)
+    tier = drawn[0].axes[2]
+    places = np.array([text.get_position()[0] for text in tier.texts])
+    middles = np.array([(span.start + span.end) / 2 for span in spans])
+    lines = np.array(tier.collections[0].get_segments())  # (N, 2, 2)
+    np.testing.assert_allclose(lines[:, 0, 0], middles)
+    np.testing.assert_allclose(lines[:, 1, 0], places)
+    assert np.abs(places - middles).max() > 1
+
+
 def test_nothing_said_and_nothing_heard(drawn: list[Figure]) -> None:
     nothing = np.zeros(0, np.float32)
     draw_alignment("x.png", nothing, np.zeros((0, 0)), [], [], SECONDS, 0.0)
