@@ -15,7 +15,7 @@ from asr.errors import UserError
 from asr.models.cells import CELLS, Cell, State, gate_norm
 from asr.models.dropout import Dropout, TokenDropout
 from asr.models.fused.loop import Gates, Unrolled, can_unroll, unroll
-from asr.models.initial import initial_state
+from asr.models.initial import initial_state, mean
 from asr.models.readout import Readout, TiedOutput
 from asr.models.settings import DecoderSettings
 from asr.models.state import DecoderState
@@ -153,6 +153,14 @@ class Decoder(nn.Module):
     def prepare(self, annotations: Annotations) -> Memory:
         """Compute the memory that all steps share: annotations (B, T, E) and their keys."""
         return self.attention.prepare(annotations)
+
+    def without_audio(self, memory: Memory) -> Memory:
+        """Return a memory whose only annotation is the mean: with it the decoder is its own
+        internal language model (see `asr.search.internal_model`).
+        """
+        values = mean(memory)[:, None]  # (B, 1, E)
+        mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
+        return self.prepare(Annotations(values, mask))
 
     def start(self, memory: Memory) -> DecoderState:
         """Return the state before the first step, with N = 1."""

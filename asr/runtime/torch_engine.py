@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from asr.attention.contract import Annotations, Memory
+from asr.attention.contract import Memory
 from asr.models.build import build_window
-from asr.models.initial import mean
 from asr.models.settings import AttentionSettings
 from asr.models.speech import SpeechModel, Waveforms
 from asr.models.translation import TranslationModel
@@ -64,9 +63,7 @@ class TorchEngine:
     @torch.inference_mode()
     def decoder_without_audio(self, memory: Memory) -> TorchDecoder:
         """See `Engine.decoder_without_audio`."""
-        values = mean(memory)[:, None]  # (B, 1, E)
-        mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
-        return self.decoder(self.model.decoder.prepare(Annotations(values, mask)))
+        return self.decoder(self.model.decoder.without_audio(memory))
 
     @torch.inference_mode()
     def force(

@@ -41,6 +41,9 @@ def _summary(config: Config, progress: Progress, start: Path | None) -> str:
         if config.teacher.model:
             taught = ", ".join(config.teacher.teaches)
             facts.append(f"- Teacher: the model `{Path(config.teacher.model).name}` ({taught}).")
+        if config.text.files:
+            files = ", ".join(f"`{name}`" for name in dict.fromkeys(config.text.files))
+            facts.append(f"- Text without recordings, for the decoder: {files}.")
     if start is not None:
         facts.append(f"- Started from `{start.name}`, whose card follows.")
     return "# Model card\n\nWritten by `asr train`; please add licences and results.\n\n" + (

@@ -256,6 +256,30 @@ class TeacherSettings(Settings):
 
 
 @dataclass(frozen=True)
+class TextSettings(Settings):
+    """Text without recordings, from which the decoder learns its internal language model.
+
+    Pieces of it are trained on with each batch of speech: the only annotation of a piece is the
+    mean of those of a recording.
+    """
+
+    files: tuple[str, ...] = setting(
+        (), "Text files, or manifests, relative to the folder given by --data. Empty: none."
+    )
+    factor: float = setting(
+        0.3, "Factor of the cross-entropy of the pieces, added to the loss.", above=0, most=100
+    )
+    pieces: int = setting(4, "Pieces for each recording.", least=1, most=1000)
+    length: int = setting(160, "Characters of a piece.", least=2, most=10_000)
+
+    def unread(self) -> Iterator[Unread]:
+        """See `Settings.unread`."""
+        if not self.files:
+            for name in ("factor", "pieces", "length"):
+                yield Unread(name, "without text (files is empty)")
+
+
+@dataclass(frozen=True)
 class SpeechConfig(Settings):
     """A speech recogniser."""
 
@@ -267,6 +291,7 @@ class SpeechConfig(Settings):
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     loss: SpeechLossSettings = field(default_factory=SpeechLossSettings)
     teacher: TeacherSettings = field(default_factory=TeacherSettings)
+    text: TextSettings = field(default_factory=TextSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from asr.attention.contract import Annotations
+from asr.attention.contract import Annotations, Memory
 from asr.attention.penalties import entropy
 from asr.audio.read import SAMPLE_RATE
 from asr.audio.spec_augment import add_feature_noise, spec_augment
@@ -32,11 +32,13 @@ from asr.search.ctc_path import ctc_greedy
 from asr.search.greedy import greedy
 from asr.search.hypothesis import Hypothesis
 from asr.search.limits import step_limits
+from asr.search.trees import change
 from asr.tables import to_table
+from asr.text.vocabulary import EOS
 from asr.training.config import SpeechConfig
 from asr.training.contract import Losses, Term, Validation
 from asr.training.losses.risk import expected_errors
-from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift
+from asr.training.losses.sequences import decode_with_sampling, sequence_loss, shift, token_loss
 from asr.training.precision import products
 from asr.training.tasks.speech_data import SpeechBatch, SpeechData, cache_folder
 from asr.training.teacher import (
@@ -151,10 +153,11 @@ class SpeechTask:
                 )
                 parts["risk"] = errors / tokens
                 total = (1 - settings.risk) * total + settings.risk * parts["risk"]
+            terms = [] if batch.texts is None else [self._text_term(encoded.memory, batch.texts)]
             if encoded.ctc_log_probs is None or not settings.ctc:
-                return Losses([Term(total, parts, tokens)], amount)
+                return Losses([*terms, Term(total, parts, tokens)], amount)
             taught = self.config.teacher.outputs  # 0 without a teacher
-            terms = [Term((1 - settings.ctc) * (1 - taught) * total, parts, tokens)]
+            terms.append(Term((1 - settings.ctc) * (1 - taught) * total, parts, tokens))
             steps = batch.token_lengths + 1
             terms += self._decoder_terms(output, encoded.lengths, steps, targets)
             lengths = encoded.ctc_lengths
@@ -187,6 +190,20 @@ class SpeechTask:
         if settings.alignments:
             loss = alignment_loss(output.weights, annotations, steps, taught)
             yield Term(factor * settings.alignments * loss, {"teacher_alignments": loss}, count)
+
+    def _text_term(self, memory: Memory, texts: Tensor) -> Term:
+        """Return the term of the decoder by text without recordings (B, pieces, length).
+
+        Source: internal LM training, Meng et al. 2021. The end of a piece is no end of a text.
+        """
+        decoder, pieces = self.model.decoder, texts.size(1)
+        without = change(lambda each: each.detach(), decoder.without_audio(memory))
+        memory = change(lambda each: each.repeat_interleave(pieces, 0), without)
+        expected = texts.flatten(0, 1)
+        previous = torch.cat([torch.full_like(expected[:, :1], EOS), expected[:, :-1]], 1)
+        output = decoder(previous, memory)
+        loss = token_loss(output, expected).loss
+        return Term(self.config.text.factor * loss, {"text": loss}, expected.numel())
 
     def _relation_term(self, encoded: Encoded, theirs: Annotations) -> Term:
         """Return the term of the encoder by the annotations of the teacher."""

@@ -35,6 +35,7 @@ from asr.training.config import SpeechConfig
 from asr.training.contract import WHOLE
 from asr.training.journal import log_line
 from asr.training.loading import AudioStore
+from asr.training.tasks.texts import TextStream
 from asr.training.teacher import Lesson, Targets, Teacher
 
 STATISTICS_UTTERANCES = 1000  # enough to fix 80 means and deviations to well below 1 %
@@ -46,7 +47,8 @@ class SpeechBatch(NamedTuple):
     """Recordings and their texts: tokens (B, U), token_lengths (B,).
 
     seeds: of the random changes of the features, one an utterance. targets: of a teacher with a
-    cache. lesson: for a teacher without one.
+    cache. lesson: for a teacher without one. texts: (B, pieces, length), characters of text without
+    recordings.
     """
 
     waveforms: Waveforms
@@ -55,6 +57,7 @@ class SpeechBatch(NamedTuple):
     seeds: Sequence[int] = ()
     targets: Targets | None = None
     lesson: Lesson | None = None
+    texts: Tensor | None = None
 
     def to(self, device: torch.device) -> SpeechBatch:
         """Move the tensors to a device (see `Waveforms.to`)."""
@@ -64,6 +67,7 @@ class SpeechBatch(NamedTuple):
             token_lengths=self.token_lengths.to(device, non_blocking=True),
             targets=self.targets and self.targets.to(device),
             lesson=self.lesson and self.lesson.to(device),
+            texts=None if self.texts is None else self.texts.to(device, non_blocking=True),
         )
 
 
@@ -116,6 +120,7 @@ class SpeechData:
             import scipy.signal  # noqa: F401  # slow: once, not in each process that prepares batches
         self.dev = self._read_dev(data, config_folder)
         self.teacher = self._load_teacher(run_folder)
+        self.texts = self._read_texts(data)
         stores = config.training.processes * (1 + config.training.loaders)
         self.store = AudioStore(
             config.data.cache_gigabytes / stores, lambda path: read(path).samples
@@ -144,6 +149,15 @@ class SpeechData:
             return Teacher(Path(settings.model), self.vocabulary, frames=cache)
         return Teacher(Path(settings.model), self.vocabulary, cache)
 
+    def _read_texts(self, data: Path) -> TextStream | None:
+        settings = self.config.text
+        if not settings.files:
+            return None
+        paths = [data / name for name in settings.files]
+        texts = TextStream(paths, self.vocabulary, settings.length)
+        log_line(f"{len(texts)} characters of text without recordings")
+        return texts
+
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch."""
         batches = self.config.batches
@@ -170,7 +184,7 @@ class SpeechData:
         """Read, augment and pad utterances of one batch; see `asr.training.contract.Task.make`."""
         places = range(len(indices))[part]
         shortest, longest = self.config.augment.tract_lengths
-        waveforms, clean, factors, warps, seeds = [], [], [], [], []
+        waveforms, clean, factors, warps, seeds, texts = [], [], [], [], [], []
         recordings = self._recordings([(place, indices[place]) for place in places])
         for place, at, recording in recordings:
             random = np.random.default_rng((self.config.seed, epoch, position, place))
@@ -181,10 +195,14 @@ class SpeechData:
             waveforms.append(self._augmented(samples, self.examples[at], random))
             warps.append(float(random.uniform(shortest, longest)))
             seeds.append(int(random.integers(2**62)))
+            if self.texts is not None:
+                texts.append(self.texts.cut(self.config.text.pieces, random))
         tokens = [self.examples[at].tokens for _, at, _ in recordings]
         batch = self._collate(waveforms, tokens)._replace(seeds=seeds)
         if self.teacher is not None:
             batch = self._taught(self.teacher, batch, clean, factors)
+        if texts:
+            batch = batch._replace(texts=torch.from_numpy(np.stack(texts)))
         if shortest == longest == 1:
             return batch
         warped = batch.waveforms._replace(warps=torch.tensor(warps, dtype=torch.float64))
