@@ -51,7 +51,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
         extra = EXTRAS.get(package)
         if extra is None:
             raise
-        complain(f"this needs {package}, of the extra `{extra}`: pip install '.[{extra}]'")
+        complain(f"this needs {package}, of the extra `{extra}`: {install_command(extra)}")
         return FAILED
     except BrokenPipeError:  # the program that reads our output has exited
         _abandon_stdout()
@@ -66,6 +66,14 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except KeyboardInterrupt as interrupt:
         _write_line("interrupted", interrupt)
         return INTERRUPTED
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra, with the versions that were tested.
+
+    Without `constraints.txt` pip may choose a torch build of several gigabytes.
+    """
+    return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 
 def complain(message: object) -> None:

@@ -1,6 +1,6 @@
 """Compare offline recognisers on the same recordings, in one run, on one core.
 
-    pip install -e ".[peers]"
+    pip install -c constraints.txt -e '.[peers]'
     python benchmarks/recognisers.py MANIFEST ... [--ids FILE ...] [--every N ...] [--only NAME ...]
 
 Each recogniser runs in a separate process. CPU-seconds are the sum over all threads during

@@ -1,6 +1,6 @@
 """Compare word times of recognisers with those of a forced aligner.
 
-    pip install -e ".[peers]"
+    pip install -c constraints.txt -e '.[peers]'
     python benchmarks/word_times.py MANIFEST TIMES [--ids FILE] [--every N] [--only NAME ...]
 
 TIMES: JSON lines as in `asr.corpora.word_times`; words may be missing. For each correctly

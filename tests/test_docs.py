@@ -57,6 +57,11 @@ def command_lines() -> list[tuple[str, str]]:
     return found
 
 
+def code_files() -> list[Path]:
+    folders = ("asr", "recipes", "benchmarks")
+    return [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+
+
 def parts_of(line: str) -> list[str]:
     line = line.split(" # ")[0].split("   #")[0]
     parts = (part.strip() for part in re.split(r"\s(?:\||&&|<|>>?)\s", line))
@@ -99,6 +104,16 @@ def test_readme_keeps_the_two_commands_of_a_newcomer() -> None:
     assert f"{setup}. && .venv/bin/asr transcribe {sample}\n" in blocks
     assert f"{setup}'.[dev]' && .venv/bin/python tests/check.py\n" in blocks
     assert (ROOT / sample).is_file()
+
+
+def test_install_lines_of_extras_name_the_tested_versions() -> None:
+    lines = [
+        (name, line)
+        for name in (*PAGES, *map(str, code_files()))
+        for line in re.findall(r"pip install[^`#]*?\.\[", text_of(name))
+    ]
+    assert len(lines) > 10
+    assert [each for each in lines if "constraints.txt" not in each[1]] == []
 
 
 def test_readme_names_files_that_are_there_and_the_command_that_ci_runs() -> None:

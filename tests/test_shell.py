@@ -55,4 +55,4 @@ def test_a_shell_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]
 def test_without_shtab_one_line_says_what_to_install(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert cli.main(["--print-completion", "bash"]) == 2
-    assert "pip install shtab" in capsys.readouterr().err
+    assert "pip install -c constraints.txt -e '.[completion]'" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asr.errors import UserError
+from asr.errors import UserError, install_command
 
 SHELLS: Final = ("bash", "zsh", "tcsh")
 
@@ -31,7 +31,9 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     try:
         import shtab
     except ImportError:
-        raise UserError("completion needs shtab; install it: pip install shtab") from None
+        raise UserError(
+            f"completion needs shtab; install it: {install_command('completion')}"
+        ) from None
     for action in _actions(parser):
         takes_value = action.nargs != 0 and not action.choices
         if takes_value and not isinstance(action, argparse._SubParsersAction):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
-from asr.errors import UserError
+from asr.errors import UserError, install_command
 from asr.text.lines import read_entries
 from asr.text.normalize import normalize
 
@@ -108,9 +108,9 @@ def _torchaudio_librispeech() -> Any:
     except (ImportError, OSError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
-            f"torchaudio, which downloads LibriSpeech, cannot be loaded ({reason}): pip install "
-            "'.[torchaudio]' (a CUDA wheel does not load with CPU torch), or fetch and unpack "
-            "the archive of OpenSLR resource SLR12 yourself"
+            f"torchaudio, which downloads LibriSpeech, cannot be loaded ({reason}): "
+            f"{install_command('torchaudio')} (a CUDA wheel does not load with CPU torch), or "
+            "fetch and unpack the archive of OpenSLR resource SLR12 yourself"
         ) from error
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-from asr.errors import UserError
+from asr.errors import UserError, install_command
 from asr.render.tables import text_table
 from asr.text.scripts import has_kana, is_unspaced, split_words
 
@@ -191,7 +191,9 @@ def _metric(**options: Any) -> Any:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
-        raise UserError("BLEU needs sacrebleu; install it: pip install '.[translation]'") from None
+        raise UserError(
+            f"BLEU needs sacrebleu; install it: {install_command('translation')}"
+        ) from None
     return BLEU(**options)
 
 

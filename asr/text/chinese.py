@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from asr.errors import UserError
+from asr.errors import UserError, install_command
 
 
 class ChineseScript(StrEnum):
@@ -56,6 +56,7 @@ def _converter(name: str) -> Any:  # OpenCC carries no types
         from opencc import OpenCC
     except ImportError:
         raise UserError(
-            "simplified and traditional Chinese need OpenCC; install it: pip install '.[chinese]'"
+            "simplified and traditional Chinese need OpenCC; install it: "
+            + install_command("chinese")
         ) from None
     return OpenCC(name)

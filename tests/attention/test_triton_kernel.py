@@ -25,7 +25,7 @@ from asr.tables import from_table, refuse_unread
 
 HERE = Path(__file__).parent
 needs_triton = pytest.mark.skipif(
-    find_spec("triton") is None, reason="needs triton: pip install '.[triton]' (Linux, x86_64)"
+    find_spec("triton") is None, reason="needs triton: the extra `triton` (Linux, x86_64)"
 )
 
 
@@ -93,7 +93,8 @@ def test_without_triton_a_gpu_gets_one_line(
     without_triton(monkeypatch)
     monkeypatch.setattr(AdditiveAttention, "uses_kernel", lambda self, device: True)
     assert exit_status(lambda: attend(make(triton=True)) and None) == 2
-    wanted = "asr: error: this needs triton, of the extra `triton`: pip install '.[triton]'\n"
+    install = "pip install -c constraints.txt -e '.[triton]'"
+    wanted = f"asr: error: this needs triton, of the extra `triton`: {install}\n"
     assert capsys.readouterr().err == wanted
 
 

@@ -211,7 +211,8 @@ def test_torchaudio_that_cannot_load_is_one_line(
         raise fault
 
     monkeypatch.setattr(librispeech.importlib, "import_module", refuse)
-    with pytest.raises(UserError, match=r"\[torchaudio\].*SLR12") as caught:
+    wanted = r"pip install -c constraints\.txt -e '\.\[torchaudio\]' .*SLR12"
+    with pytest.raises(UserError, match=wanted) as caught:
         download(tmp_path, "dev-clean")
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []

