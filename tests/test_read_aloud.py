@@ -187,7 +187,8 @@ def test_wrong_arguments_are_one_line(run, page: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.html"
     for arguments, message in (
         ((FLAC,), "--text"),
-        ((FLAC, "--text", tmp_path / "none.txt"), "none.txt"),
+        ((FLAC, "--text", tmp_path / "none.txt"), "none.txt: no such file"),
+        ((FLAC, "--text", "a cold bright moon " * 20), "wanted a text file of the page, not its"),
         ((FLAC, "--text", empty), "nothing is left"),
         ((FLAC, "--text", blank), f"asr: error: {blank}: an empty page"),
         ((tmp_path / "none.wav", "--text", page), "none.wav"),

@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error, with the nearest choice or option to one that is not known."""
         near = _nearest(message, self.format_help())
-        meant = f"; did you mean {near}?" if near else ""
+        meant = f"; did you mean {near}?" if near else self._commands(message)
         self.exit(FAILED, f"asr: error: {message}{meant} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -42,6 +42,13 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return given, unknown
+
+    def _commands(self, message: str) -> str:
+        """Return the commands to choose from, if the error of argparse is that one is missing."""
+        if not message.startswith("the following arguments are required"):
+            return ""
+        groups = [each for each in self._actions if isinstance(each, argparse._SubParsersAction)]
+        return "".join(f", one of {', '.join(each.choices)}" for each in groups)
 
 
 def _nearest(message: str, about: str) -> str | None:

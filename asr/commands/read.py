@@ -62,8 +62,10 @@ def read_page(path: Path) -> str:
     """Return the text of a page, with its lines.
 
     Raises:
-        UserError: the file cannot be read, or is empty.
+        UserError: the file does not exist, cannot be read, or is empty.
     """
+    if not os.path.exists(path):  # false if a text is too long for a name
+        raise UserError(f"{path}: no such file; wanted a text file of the page, not its text")
     page = "\n".join(line.text for line in read_lines(path))
     if not page.strip():
         raise UserError(f"{path}: an empty page")

@@ -55,6 +55,7 @@ def _compare(
             "difference": found.difference,
             "difference_interval": list(found.interval),
             "second_is_better": found.better,
+            "second_is_worse": found.worse,
             "resampled": found.resampled,
         }
         print(json.dumps(figures, indent=1))
@@ -65,7 +66,7 @@ def _compare(
     print(
         f"difference {100 * found.difference:+.2f} points ({COVERAGE} % interval {low:+.2f} to "
         f"{high:+.2f}, over {found.resampled}); the second is better in {found.better:.0%} of the "
-        "resamples"
+        f"resamples and worse in {found.worse:.0%}"
     )
     return 0
 

@@ -25,7 +25,7 @@ import soundfile
 from asr.audio.read import UNKNOWN_FRAMES, read, stated_seconds
 from asr.checksums import write_whole
 from asr.errors import UserError
-from asr.text.lines import read_entries
+from asr.text.lines import Line, read_entries
 from asr.text.normalize import normalize
 from asr.text.segmentation import WORD_START
 from asr.text.vocabulary import SPECIALS
@@ -72,13 +72,13 @@ def read_manifest(path: str | Path) -> list[Utterance]:
     """Read the utterances of a manifest, in its order.
 
     Audio is opened only if a line has no duration. Raises UserError, with file and line, for a file
-    that cannot be read, invalid JSON, missing keys, values of a wrong type, a repeated id and an
-    empty manifest.
+    that cannot be read, a folder or a table, invalid JSON, missing keys, values of a wrong type, a
+    repeated id and an empty manifest.
     """
     path = Path(path)
     utterances: list[Utterance] = []
     first_line: dict[str, int] = {}
-    for number, line in read_entries(path):
+    for number, line in _lines(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -122,7 +122,7 @@ def check_manifest(
     problems: list[Problem] = []
     first_line: dict[str, int] = {}
     number = 0
-    for number, line in read_entries(path):
+    for number, line in _lines(path):
         try:
             utterance = _parse(line, path.parent)
             _require_new(utterance.id, number, first_line)
@@ -203,6 +203,16 @@ def audio_duration(audio: Path) -> float:
     # Without a header, ffmpeg may support the format; otherwise reading raises.
     stated = stated_seconds(audio)
     return read(audio).duration if stated is None else stated
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """Read the lines of a manifest; refuse a folder or a table, of which one must be made first."""
+    table = "table" if path.suffix.lower() in (".csv", ".tsv") else None
+    if kind := "folder" if path.is_dir() else table:
+        raise UserError(
+            f"{path}: a {kind}; wanted a manifest: asr prepare {kind} {path} mine.jsonl"
+        )
+    yield from read_entries(path)
 
 
 def _parse(line: str, folder: Path) -> Utterance:
@@ -351,7 +361,7 @@ def _without_words(path: Path) -> Iterator[tuple[int, Utterance, str]]:
     """Yield the number of each line, its utterance, with an empty text, and its label."""
     number = 0
     first_line: dict[str, int] = {}
-    for number, line in read_entries(path):
+    for number, line in _lines(path):
         try:
             record = json.loads(line)
             found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)

@@ -136,7 +136,7 @@ def _places(path: Path, header: list[str]) -> dict[str, int]:
     for field in ("audio", "written"):
         if field not in places:
             raise UserError(
-                f"{path}: columns {', '.join(header)[:80] or 'missing'}; wanted one of "
-                f"{', '.join(COLUMNS[field])}"
+                f"{path}: the first line must name the columns: got "
+                f"{', '.join(header)[:80] or 'nothing'}; wanted one of {', '.join(COLUMNS[field])}"
             )
     return places

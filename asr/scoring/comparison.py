@@ -23,14 +23,15 @@ RESAMPLES: Final = 1000
 class Comparison(NamedTuple):
     """Word errors of two systems, and the difference of their rates (second minus first).
 
-    Rates are fractions. interval: of the difference. better: share of the resamples in which the
-    second has fewer errors. resampled: "speakers" or "utterances".
+    Rates are fractions. interval: of the difference. better, worse: shares of the resamples in
+    which the second has fewer and more errors. resampled: "speakers" or "utterances".
     """
 
     first: ErrorCounts
     second: ErrorCounts
     interval: Interval
     better: float
+    worse: float
     resampled: str
 
     @property
@@ -63,6 +64,7 @@ def compare(first: Sequence[Scored], second: Sequence[Scored], seed: int = 0) ->
         sum((two for _, two in counts), ErrorCounts()),
         Interval(float(low), float(high)),
         float((differences < 0).mean()),
+        float((differences > 0).mean()),
         "speakers" if by_speaker else "utterances",
     )
 

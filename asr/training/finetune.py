@@ -108,15 +108,8 @@ def write_config(
 
 
 def _check_manifests(manifest: Path, dev: Path | None) -> None:
-    """Refuse manifests with problems, and what is no manifest; dev: None without one."""
-    makers = {".csv": "table", ".tsv": "table"}
+    """Refuse manifests with problems; dev: None without one."""
     for given in (manifest, dev) if dev is not None else (manifest,):
-        maker = "folder" if given.is_dir() else makers.get(given.suffix.lower())
-        if maker is not None:
-            raise UserError(
-                f"{given}: a {maker}; wanted a manifest: "
-                f"asr prepare {maker} {given} {given.with_suffix('.jsonl')}"
-            )
         require_clean(given, Vocabulary.characters().inventory)
 
 

@@ -72,7 +72,7 @@ def train(
     )
     if checkpoint is not None:
         restore(checkpoint, run)
-        log_line(_resumption(run.progress, settings))
+        log_line(_resumption(run.progress, settings, checkpoint.fingerprint))
     distributed.begin_alike(model, run.progress.step)
     try:
         return _train(task, settings, folder, seed, run, fingerprint)
@@ -313,10 +313,14 @@ def _is_finished(progress: Progress, settings: TrainingSettings) -> bool:
     return progress.step >= settings.steps or out_of_patience
 
 
-def _resumption(progress: Progress, settings: TrainingSettings) -> str:
-    """Return what a resumed run does, for the log."""
+def _resumption(progress: Progress, settings: TrainingSettings, before: Fingerprint | None) -> str:
+    """Return what a resumed run does, for the log; before: of the run that it resumes."""
     if not _is_finished(progress, settings):
-        return f"resuming at step {progress.step} (epoch {progress.epoch})"
+        steps = before.config.get("training.steps", "") if before else ""
+        changed = f"; training.steps is now {settings.steps}, it was {steps}"
+        is_changed = steps not in ("", repr(settings.steps))
+        at = f"resuming at step {progress.step} (epoch {progress.epoch})"
+        return at + changed if is_changed else at
     if progress.step > settings.steps:
         return (
             f"the run is at step {progress.step}, beyond training.steps = {settings.steps}: it "

@@ -75,7 +75,7 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
     symbols = Vocabulary.characters().inventory
     lists = [(each.manifest, each.without) for each in config.data.train]
     for manifest, without in (*lists, (config.data.dev, "")):
-        if not (data / manifest).is_file():
+        if not (data / manifest).exists():
             raise UserError(
                 f"{data / manifest}: no such manifest; --data sets the folder that the paths of "
                 f"the config are relative to"

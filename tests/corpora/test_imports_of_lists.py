@@ -230,7 +230,8 @@ def test_the_command_splits_a_dev_set_off(tmp_path: Path, capsys, monkeypatch) -
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.csv", "a,b\n1,2\n", "columns a, b; wanted one of audio, path"),
+        ("x.csv", "a,b\n1,2\n", "name the columns: got a, b; wanted one of audio, path"),
+        ("x.csv", "a.wav,Hello\n", "x.csv: the first line must name the columns: got a.wav, Hello"),
         ("x.csv", "audio,text\na.wav\n", "x.csv:2: got 1 columns, wanted 2"),
         ("x.csv", "audio,text\na.wav,hello, there\n", "x.csv:2: got 3 columns, wanted 2; a text"),
         ("x.csv", 'audio,text\na.wav,"b\n', "x.csv:2"),

@@ -14,6 +14,7 @@ from asr.corpora.manifest import (
     Utterance,
     check_manifest,
     read_manifest,
+    read_noise,
     require_clean,
     select,
     write_manifest,
@@ -184,9 +185,16 @@ def test_files_that_are_no_manifest(tmp_path: Path, content: bytes) -> None:
 
 
 def test_absent_manifests_and_folders_are_user_errors(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent.jsonl", tmp_path):
-        with pytest.raises(UserError, match="cannot be read"):
-            read_manifest(path)
+    table = tmp_path / "clips.CSV"
+    table.write_text("audio,text\na.wav,hello\n", "utf-8")
+    for path, message in (
+        (tmp_path / "absent.jsonl", "cannot be read"),
+        (tmp_path, f"a folder; wanted a manifest: asr prepare folder {tmp_path} mine.jsonl"),
+        (table, f"a table; wanted a manifest: asr prepare table {table} mine.jsonl"),
+    ):
+        for reader in (read_manifest, check_manifest, read_noise):
+            with pytest.raises(UserError, match=re.escape(message)):
+                reader(path)
 
 
 # --- checking --------------------------------------------------------------------------------

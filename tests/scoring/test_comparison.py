@@ -30,7 +30,8 @@ def system(errors: list[int], speaker: str | None = None) -> list[Scored]:
 def test_a_system_and_itself_do_not_differ() -> None:
     same = system([0, 3, 7, 1])
     found = compare(same, same)
-    assert found.difference == 0 and found.interval == (0, 0) and found.better == 0
+    assert found.difference == 0 and found.interval == (0, 0)
+    assert found.better == found.worse == 0
 
 
 def test_the_same_gain_on_every_utterance_is_certain_however_hard_they_are() -> None:
@@ -38,7 +39,7 @@ def test_the_same_gain_on_every_utterance_is_certain_however_hard_they_are() -> 
     first, second = system(before), system([each - 1 for each in before])
     found = compare(first, second)
     assert found.difference == pytest.approx(-0.1)
-    assert found.interval == pytest.approx((-0.1, -0.1)) and found.better == 1
+    assert found.interval == pytest.approx((-0.1, -0.1)) and found.better == 1 and found.worse == 0
     low, high = summarize(second).wer_interval
     assert low < summarize(first).wer < high  # the intervals alone could not tell them apart
 
@@ -53,6 +54,7 @@ def test_the_interval_covers_the_spread_of_the_differences() -> None:
     assert found.interval == pytest.approx(wanted, abs=0.006)
     reverse = compare(system(after.tolist()), system(before.tolist()))
     assert reverse.difference == -found.difference
+    assert (reverse.better, reverse.worse) == (found.worse, found.better)
 
 
 def test_speakers_are_resampled_if_there_are_enough() -> None:
@@ -74,9 +76,11 @@ def test_the_command_compares_two_files(tmp_path: Path, capsys) -> None:
     assert second == f"{files[2]}: WER 10.00% (8 errors in 80 words)"
     assert last == (
         "difference -10.00 points (95 % interval -10.00 to -10.00, over utterances); "
-        "the second is better in 100% of the resamples"
+        "the second is better in 100% of the resamples and worse in 0%"
     )
     assert main([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["difference"] == pytest.approx(-0.1)
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["difference"] == pytest.approx(-0.1)
+    assert (figures["second_is_better"], figures["second_is_worse"]) == (1, 0)
     assert main([*command, str(files[1])]) == 2
     assert "wanted one, or two to compare" in capsys.readouterr().err

@@ -175,6 +175,11 @@ def test_a_finished_run_says_so(tones: Path, model: Path, finished: Path, capsys
     again += ["--set", "training.validate_every=1", "--set", "training.steps=1"]
     assert main(again) == 0
     assert "at step 2, beyond training.steps = 1: it ends here" in capsys.readouterr().err
+    again[-1] = "training.steps=3"
+    assert main(again) == 0
+    assert "resuming at step 2 (epoch 0); training.steps is now 3, it was " in (
+        capsys.readouterr().err
+    )
 
 
 def test_the_gain_is_stated(tones: Path, model: Path, tmp_path: Path, capsys) -> None:
@@ -291,7 +296,7 @@ def test_what_is_no_manifest_or_model(tones: Path, model: Path, tmp_path: Path, 
     table = tmp_path / "mine.csv"
     table.write_text("audio,text\na.wav,hello\n", "utf-8")
     for start, manifest, message in [
-        (model, table, f"asr prepare table {table} {tmp_path / 'mine.jsonl'}"),
+        (model, table, f"a table; wanted a manifest: asr prepare table {table} mine.jsonl"),
         (model, tmp_path, "a folder; wanted a manifest: asr prepare folder"),
         ("englsh", table, "(english, english-plus); did you mean english?"),
     ]:

@@ -192,6 +192,9 @@ def test_training_stops_when_patience_is_out(tones, tmp_path):
 def test_a_missing_manifest_says_what_data_means(tmp_path):
     with pytest.raises(UserError, match=r"train\.jsonl: no such manifest; --data"):
         run(CONFIG, tmp_path / "run", tmp_path)
+    (tmp_path / "train.jsonl").mkdir()
+    with pytest.raises(UserError, match=r"train\.jsonl: a folder; wanted a manifest: asr prepare"):
+        run(CONFIG, tmp_path / "run", tmp_path)
 
 
 def test_the_learning_rate_rises_stays_and_falls():
