@@ -24,7 +24,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from asr.errors import UserError, warn
-from asr.render.places import Label, move_apart, outlines, row_labels, visible
+from asr.render.places import SIGNS, Label, move_apart, outlines, row_labels, visible
 from asr.render.spectrogram import show_spectrogram
 from asr.render.texts import DOTS, FONT, LEADING, POINT, Tier, arrange, fonts
 from asr.results import Span
@@ -185,6 +185,9 @@ def place_heat_map(
     axes.set_xticks(np.arange(len(sources)) + 0.5, sources, **style, **turned)
     axes.set_yticks(np.arange(len(targets)) + 0.5, targets, **style)
     axes.tick_params(length=2, top=True, labeltop=True, bottom=False, labelbottom=False)
+    for label in axes.get_xticklabels():
+        if label.get_text() in SIGNS.values():
+            label.set(rotation=0, ha="center", va="bottom")
     _write_title(axes, title, max(width, 4.0))
 
 

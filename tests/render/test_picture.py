@@ -152,6 +152,8 @@ def test_heat_map(drawn: list[Figure], size: int) -> None:
         return [label.get_text() for label in labels if label.get_visible()]
 
     assert texts(axes.get_xticklabels()) == [*source[:-1], "\N{RETURN SYMBOL}"]
+    assert {label.get_rotation() for label in axes.get_xticklabels()[:-1]} == {60}
+    assert axes.get_xticklabels()[-1].get_rotation() == 0
     assert texts(axes.get_yticklabels()) == target
     boxes = [label.get_window_extent(renderer).padded(-1) for label in axes.get_yticklabels()]
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))

@@ -51,6 +51,8 @@ def test_sentences_begin_with_a_capital_and_only_they_and_names_do() -> None:
     assert spell(["a", "bbc", "man"], [0, 0, 0], [Case.LOWER, Case.UPPER, Case.CAPITAL]) == [
         *("A", "BBC", "Man")
     ]
+    longest = ["unesco's", "babblicating"]
+    assert spell(longest, [0, 0], [Case.UPPER] * 2, False) == ["UNESCO's", "Babblicating"]
     read = read_written("Yes. I am here. Are you?")
     assert begins_sentence(read) == [True, True, False, False, True, False]
 
