@@ -74,18 +74,26 @@ def test_the_stream_is_of_16_bits_at_the_rate(monkeypatch):
     assert settings == {"samplerate": 8_000, "channels": 1, "dtype": "int16", "blocksize": 800}
 
 
-def test_interrupted_it_ends_with_what_was_said(monkeypatch):
-    before = signal.getsignal(signal.SIGINT)
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C raise KeyboardInterrupt, also where a shell has made it be ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupted_it_ends_with_what_was_said(monkeypatch, interruptible):
     with_stream(monkeypatch, after=interrupt)
     assert b"".join(from_microphone(16_000)) == b"".join(Stream.chunks)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is interruptible
 
 
-def test_interrupted_twice_it_stops_at_once(monkeypatch):
+def test_interrupted_twice_it_stops_at_once(monkeypatch, interruptible):
     with_stream(monkeypatch, after=interrupt)
     source = from_microphone(16_000)
     next(source)
-    time.sleep(0.2)  # the first signal has been handled
+    while signal.getsignal(signal.SIGINT) is not interruptible:  # until the first is handled
+        time.sleep(0.01)
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)

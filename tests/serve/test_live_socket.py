@@ -40,9 +40,11 @@ def converse(socket, messages):
 def test_text_is_that_of_live_recognition(running, recognizer):
     content = samples()
     text = LiveText(recognizer)
-    events = [*text.push(content.astype(np.float32) / 2**15), *text.finish()]
+    parts = [content[at : at + 5000] for at in range(0, len(content), 5000)]
+    events = [each for part in parts for each in text.push(part.astype(np.float32) / 2**15)]
+    events += text.finish()
     expected = [each.record() for each in events]
-    chunks = [content[at : at + 5000].tobytes() for at in range(0, len(content), 5000)]
+    chunks = [part.tobytes() for part in parts]
     start = json.dumps({"type": "start", "rate": 16000, "attention": True})
     with connect(url(running)) as socket:
         found, code = converse(socket, [start, *chunks, json.dumps({"type": "stop"})])

@@ -393,6 +393,9 @@ def test_every_librispeech_recipe_trains_when_made_small(recipe, tones, tmp_path
     config = load_config(recipe)
     if config.teacher.model:
         small.append(f"teacher.model={write_tiny_model(tmp_path / 'teacher')}")
+    if config.text.files:
+        (tmp_path / "text.txt").write_text("Nobody speaks this. " * 9)
+        small.append(f'text.files=["{tmp_path / "text.txt"}"]')
     late = ["augment.after_step=0"]  # everything that starts later
     if config.loss.scheduled_sampling:
         late.append("loss.scheduled_sampling_from=1")
