@@ -118,11 +118,12 @@ def test_a_second_pass_costs_nothing_but_where_dropout_makes_it_differ(tmp_path:
     once = made.loss(batch, 0)
     made.config = replace(made.config, loss=replace(made.config.loss, consistency=2.0))
     twice = made.loss(batch, 0)
-    assert twice.amount == once.amount and twice.parts["inconsistency"] == 0
+    assert twice.amount == once.amount
+    assert abs(float(twice.parts["inconsistency"])) < 1e-6  # two products may round differently
     torch.testing.assert_close(twice.total, once.total)
     made.model.encoder.annotation_dropout.p = 0.5
     differ = made.loss(batch, 0)
-    assert differ.parts["inconsistency"] > 0
+    assert differ.parts["inconsistency"] > 1e-5
     parts = differ.parts["cross_entropy"] + 2 * differ.parts["inconsistency"]
     torch.testing.assert_close(differ.total, parts)
 
