@@ -100,7 +100,8 @@ def _data_files(config: Config) -> dict[str, str]:
             f"data.train[{place}].manifest": each.manifest
             for place, each in enumerate(config.data.train)
         }
-        return {**train, **_named(data, "dev", "noise")}
+        texts = {f"text.files[{place}]": each for place, each in enumerate(config.text.files)}
+        return {**train, **texts, **_named(data, "dev", "noise")}
     if isinstance(config, LanguageConfig):
         texts = {f"data.train[{place}]": each for place, each in enumerate(config.data.train)}
         return {**texts, **_named(data, "dev")}

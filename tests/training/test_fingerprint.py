@@ -24,6 +24,16 @@ def test_a_list_with_the_name_of_a_manifest_does_not_hide_it(tmp_path):
     assert before.differences(now) == ["data.dev = dev.jsonl has another content"]
 
 
+def test_another_text_is_another_run(tmp_path):
+    data = write_tones(tmp_path / "data", utterances=4)
+    (data / "text.txt").write_text("one text")
+    config = load_config(CONFIG, ['text.files=["text.txt"]'])
+    before = fingerprint(config, data, CONFIG.parent)
+    (data / "text.txt").write_text("another text")
+    now = fingerprint(config, data, CONFIG.parent)
+    assert before.differences(now) == ["text.files[0] = text.txt has another content"]
+
+
 def test_runs_of_earlier_versions_resume(tmp_path):
     data = write_tones(tmp_path, utterances=4)
     now = fingerprint(load_config(CONFIG), data, tmp_path)
