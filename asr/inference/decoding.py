@@ -108,7 +108,10 @@ def _spoken(
         english = loaded.plausibility(TextEvidence.of(hypothesis, ctc))
     doubtful = is_doubtful(hypothesis, ctc, english)
     found = segment(loaded, piece, encoded, row, hypothesis, loaded.calibration)
-    if loaded.calibration and piece.is_cut and is_guess(found.words, seconds_of_speech(piece)):
+    seconds = seconds_of_speech(piece)
+    if loaded.calibration and is_guess(
+        found.words, seconds, is_cut=piece.is_cut, is_doubtful=doubtful
+    ):
         return None
     return replace(found, english=english, low_confidence=doubtful)
 

@@ -24,6 +24,7 @@ _SPARE: Final = 10  # … and characters besides, for short texts
 SLOWEST_SPEECH: Final = 4.0  # characters per second; the slowest LibriSpeech readers have 5
 _SHORT: Final = 3.0  # seconds of speech; noise taken for speech was at most 2.8 s long
 _SHORTEST: Final = 1.0  # seconds of speech; a shorter piece needs a likely word to have a text
+_SLOW: Final = 6.0  # characters per second; a doubtful text that is slower needs one, too
 _LIKELY: Final = 0.3  # least confidence of a likely word
 
 
@@ -106,12 +107,17 @@ def is_slow_by_ctc(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
     return bool(certain < SLOWEST_SPEECH * seconds)
 
 
-def is_guess(words: Sequence[Word], seconds: float) -> bool:
-    """Return whether the text of a piece is only guessed: a short sound, and no likely word.
+def is_guess(words: Sequence[Word], seconds: float, *, is_cut: bool, is_doubtful: bool) -> bool:
+    """Return whether the text of a piece is only guessed: no likely word, and little sound or text.
 
-    words: with calibrated confidence. seconds: of speech.
+    That is: a very short piece cut out of a longer recording, or a doubtful text slower than speech
+    usually is. words: with calibrated confidence. seconds: of speech.
     """
-    return seconds < _SHORTEST and all((word.confidence or 0.0) < _LIKELY for word in words)
+    if any((word.confidence or 0.0) >= _LIKELY for word in words):
+        return False
+    characters = len(" ".join(word.text for word in words))
+    is_slow = characters < _SLOW * seconds
+    return (is_cut and seconds < _SHORTEST) or (is_doubtful and is_slow)
 
 
 def is_doubtful(found: Hypothesis, ctc: NDArray[np.float32] | None, english: float | None) -> bool:

@@ -1,5 +1,6 @@
 """The score of English speech: its evidence, its use, and what is left out of subtitles."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,24 +92,31 @@ def test_a_text_of_noise_is_left_out_of_cut_pieces_by_greedy_search_too(tmp_path
     assert symbols == len(recognizer.loaded.vocabulary) and 0 < seconds <= 1.5
 
 
-def test_a_very_short_text_without_a_likely_word_is_a_guess():
-    words = [Word("if", 0.0, 0.2, 0.13), Word("you", 0.3, 0.6, 0.29)]
-    assert is_guess(words, 0.9) and not is_guess(words, 1.1)
-    assert not is_guess([words[0], words[1]._replace(confidence=0.31)], 0.9)
+def test_a_text_without_a_likely_word_is_a_guess_if_the_sound_is_short_or_the_text_slow():
+    words = [Word("if", 0.0, 0.2, 0.13), Word("you", 0.3, 0.6, 0.29)]  # 6 characters
+    likely = [words[0], words[1]._replace(confidence=0.31)]
+    cut, doubtful = {"is_cut": True, "is_doubtful": False}, {"is_cut": False, "is_doubtful": True}
+    assert is_guess(words, 0.9, **cut) and not is_guess(words, 1.1, **cut)
+    assert is_guess(words, 1.1, **doubtful) and not is_guess(words, 0.9, **doubtful)
+    assert not any(is_guess(words, each, is_cut=False, is_doubtful=False) for each in (0.1, 9.0))
+    assert not is_guess(likely, 0.9, **cut) and not is_guess(likely, 9.0, **doubtful)
 
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
-def test_guesses_are_left_out_of_cut_pieces_with_calibrated_confidence(tmp_path, monkeypatch, bias):
+def test_guesses_with_calibrated_confidence_are_left_out(tmp_path, monkeypatch, bias):
     monkeypatch.setattr(decoding, "is_slow_by_ctc", lambda ctc, seconds: False)
     monkeypatch.setattr(plausibility, "_LIKELY", 0.6)  # the word's own confidence is 0.45
+    monkeypatch.setattr(plausibility, "_SLOW", 1e3)  # a tiny model writes fast
     plain = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
     calibrated = replace(plain, loaded=replace(plain.loaded, calibration=Calibration(bias, 0, 0)))
     short = cut_piece(read(FLAC).samples[8_000:22_000], 0, is_silent=False)
     assert 0 < seconds_of_speech(short) < 1
     for recognizer, is_left_out in ((plain, False), (calibrated, bias < 0)):
-        for piece in (short, short._replace(is_cut=False)):
+        for is_cut, doubtful in itertools.product((False, True), repeat=2):
+            monkeypatch.setattr(decoding, "is_doubtful", lambda *given, it=doubtful: it)
+            piece = short._replace(is_cut=is_cut)
             (found,) = decoding.decode(recognizer.loaded, [piece], recognizer.decoding)
-            assert (found.text == "") == (is_left_out and piece.is_cut)
+            assert (found.text == "") == (is_left_out and (is_cut or doubtful))
 
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])
