@@ -104,6 +104,7 @@ def _align(given: argparse.Namespace) -> int:
         decoding=Decoding.given(given),
         device=given.device,
         runtime=given.runtime,
+        encoding=given.encoding,
     )
 
 
@@ -124,6 +125,7 @@ def _read(given: argparse.Namespace) -> int:
         decoding=Decoding.given(given),
         device=given.device,
         runtime=given.runtime,
+        encoding=given.encoding,
     )
 
 
@@ -142,6 +144,7 @@ def _follow(given: argparse.Namespace) -> int:
         decoding=Decoding.given(given),
         device=given.device,
         runtime=given.runtime,
+        encoding=given.encoding,
     )
 
 

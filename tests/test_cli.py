@@ -379,6 +379,9 @@ def test_align_takes_the_text_from_a_file(run, model: str, tmp_path: Path) -> No
     done = run("align", FLAC, "--text", tmp_path / "other.TXT", "-m", model)
     assert (done.status, done.out) == (2, "")
     assert "other.TXT: no such file; wanted a text, or a text file of it" in done.err
+    file.write_text(f"“{TEXT}”", "cp1252")
+    done = run("align", FLAC, "--text", file, "--encoding", "cp1252", "-m", model)
+    assert done == run("align", FLAC, "--text", TEXT, "-m", model)
 
 
 def test_align_of_silence_draws_an_empty_picture(run, model: str, tmp_path: Path) -> None:

@@ -178,6 +178,17 @@ def test_files_and_json(run, page: Path, tmp_path: Path, altered: Reading) -> No
     assert "room [moon]" in outputs[2].read_text()
 
 
+def test_a_page_in_another_encoding_is_read(run, tmp_path: Path) -> None:
+    page = tmp_path / "page.txt"
+    page.write_text("“" + TEXT.replace(" ", "\r\n", 1) + "”", "cp1252", newline="")
+    done = run(FLAC, "--text", page, "-f", "json")
+    words = json.loads(done.out)["words"]
+    assert [word["word"].strip("“”") for word in words] == TEXT.split()
+    assert "not UTF-8, read as cp1252" in done.err
+    assert run(FLAC, "--text", page, "--encoding", "cp1252").err == ""
+    assert "name its encoding" in run(FLAC, "--text", page, "--encoding", "utf-8").err
+
+
 def test_wrong_arguments_are_one_line(run, page: Path, tmp_path: Path) -> None:
     empty, silent = tmp_path / "empty.txt", tmp_path / "silent.wav"
     empty.write_text("— …\n")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from asr.commands.options import Decoding
 from asr.commands.output import FORMATS, format_of, replacing
 from asr.errors import UserError
-from asr.text.lines import read_entries
+from asr.text.encoding import read_text
 
 if TYPE_CHECKING:
     from asr.audio.read import Samples
@@ -32,18 +32,19 @@ def run(
     decoding: Decoding,
     device: str = "cpu",
     runtime: str = "auto",
+    encoding: str | None = None,
 ) -> int:
     """Align a recording ("-" is stdin) with a text, or with its transcript, and return 0.
 
     text: or the name of a text file. outputs: files in `FORMATS` or `PICTURES`; if empty, a table
-    is printed.
+    is printed. encoding: of the text file; None finds it.
 
     Raises:
         UserError: the recording or the text cannot be used, or an output cannot be written.
     """
     kinds = [format_of(path, FORMATS | PICTURES) for path in outputs]
     if text is not None:
-        text = _text_of(text)
+        text = _text_of(text, encoding)
     with ExitStack() as stack:
         parts = [stack.enter_context(replacing(path)) for path in outputs]
         source = sys.stdin.buffer.read() if audio == "-" else audio
@@ -67,14 +68,14 @@ def run(
     return 0
 
 
-def _text_of(given: str) -> str:
+def _text_of(given: str, encoding: str | None) -> str:
     """Return a text, or the lines of the text file with this name, joined by spaces.
 
     Raises:
-        UserError: the file does not exist or cannot be read.
+        UserError: the file does not exist, or cannot be read or decoded.
     """
     if os.path.isfile(given):  # false if a text is too long for a name
-        return " ".join(entry.text for entry in read_entries(given))
+        return " ".join(read_text(Path(given), encoding).split())
     if given.lower().endswith(".txt"):
         raise UserError(f"{given}: no such file; wanted a text, or a text file of it")
     return given

@@ -20,6 +20,7 @@ from asr.commands.options import (
     add_command,
     add_decoding,
     add_device,
+    add_encoding,
     add_live,
     add_model,
     add_option,
@@ -169,6 +170,7 @@ window is outlined if the model has one or --window sets one.""",
         metavar="FILE|TEXT",
         help="The text, or a text file of it; it is normalised to lower-case a to z.",
     )
+    add_encoding(parser, "the text file")
     add_model(parser)
     add_device(parser)
     add_runtime(parser)
@@ -206,8 +208,9 @@ comparison at the end.""",
     )
     parser.add_argument("audio", nargs="?", metavar="AUDIO", help="File, or - for stdin.")
     parser.add_argument(
-        "--text", type=Path, required=True, metavar="PAGE", help="Text file (UTF-8) that was read."
+        "--text", type=Path, required=True, metavar="PAGE", help="Text file that was read."
     )
+    add_encoding(parser, "the page")
     add_model(parser)
     add_device(parser)
     add_runtime(parser)
@@ -320,11 +323,7 @@ package's models translate English to French, German and Chinese, and Chinese to
         "-o FOLDER/. Without any, lines of stdin.",
     )
     parser.add_argument("--file", type=Path, help="File whose lines (or cues) are translated.")
-    parser.add_argument(
-        "--encoding",
-        metavar="NAME",
-        help="Encoding of subtitles, such as cp1252 (default: found by their bytes).",
-    )
+    add_encoding(parser, "subtitles")
     parser.add_argument(
         "-o",
         "--output",

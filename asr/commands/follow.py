@@ -29,11 +29,12 @@ def run(
     decoding: Decoding,
     device: str = "cpu",
     runtime: str = "auto",
+    encoding: str | None = None,
 ) -> int:
     """Write a line for each sentence when it is begun, and at the end the reading; return 0.
 
     audio: "-", raw 16-bit little-endian samples of one channel from stdin; None with the
-    microphone. rate: of the samples, in Hz. outputs, kind: of the reading, as in
+    microphone. rate: of the samples, in Hz. outputs, kind, encoding: as in
     `asr.commands.read.run`; "json" writes a record a line, one for each word that is reached, and
     the reading as the last. Ctrl-C ends the microphone.
 
@@ -44,7 +45,7 @@ def run(
     if audio != (None if microphone else STDIN):
         wanted = "--microphone takes no file" if microphone else "--follow reads raw samples from -"
         raise UserError(f"{wanted}; got {audio or 'none'}")
-    page = read_page(text)
+    page = read_page(text, encoding)
     with writing(outputs) as write:
         from asr.audio.read import Waveform
         from asr.inference.follower import Follower

@@ -167,6 +167,15 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     add_option(parser, DecodingOptions, "hotword_weight", "W")
 
 
+def add_encoding(parser: argparse.ArgumentParser, of: str) -> None:
+    """Add the option for the encoding of a text file; of: what the file holds."""
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help=f"Encoding of {of}, such as cp1252 (default: found by its bytes).",
+    )
+
+
 def add_live(parser: argparse.ArgumentParser, option: str, about: str) -> None:
     """Add the options of live audio; option: the one that reads samples from a pipe."""
     parser.add_argument(option, action="store_true", help=about)

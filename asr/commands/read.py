@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from asr.commands.options import Decoding
 from asr.commands.output import format_of, replacing
 from asr.errors import UserError
-from asr.text.lines import read_lines
+from asr.text.encoding import read_text
 
 if TYPE_CHECKING:
     from asr.audio.read import Waveform
@@ -34,16 +34,17 @@ def run(
     decoding: Decoding,
     device: str = "cpu",
     runtime: str = "auto",
+    encoding: str | None = None,
 ) -> int:
     """Compare a recording ("-" is stdin) with the page in a text file, and return 0.
 
     outputs: files in `FILES`. kind: of stdout, one of `FORMATS`; None: text, or nothing if there
-    are outputs.
+    are outputs. encoding: of the page; None finds it.
 
     Raises:
         UserError: the recording or the text cannot be used, or an output cannot be written.
     """
-    page = read_page(text)
+    page = read_page(text, encoding)
     with writing(outputs) as write:
         from asr.audio.read import read
         from asr.inference.recognizer import Recognizer
@@ -58,15 +59,15 @@ def run(
     return 0
 
 
-def read_page(path: Path) -> str:
-    """Return the text of a page, with its lines.
+def read_page(path: Path, encoding: str | None) -> str:
+    """Return the text of a page, with its lines; encoding: None finds it.
 
     Raises:
-        UserError: the file does not exist, cannot be read, or is empty.
+        UserError: the file does not exist, cannot be read or decoded, or is empty.
     """
     if not os.path.exists(path):  # false if a text is too long for a name
         raise UserError(f"{path}: no such file; wanted a text file of the page, not its text")
-    page = "\n".join(line.text for line in read_lines(path))
+    page = read_text(path, encoding)
     if not page.strip():
         raise UserError(f"{path}: an empty page")
     return page

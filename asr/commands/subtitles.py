@@ -42,16 +42,10 @@ def read_subtitles(file: Path | None, encoding: str | None = None) -> Subtitles:
     """
     from asr.render.ass import Script, is_ass
     from asr.render.read_subtitles import parse_srt, parse_vtt
-    from asr.text.encoding import decode
+    from asr.text.encoding import read_text
 
     name = "the stream" if file is None else str(file)
-    try:
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-    except OSError as error:
-        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
-    text, found, is_guess = decode(content, name, encoding)
-    if is_guess:
-        warn(f"{name}: not UTF-8, read as {found}; if letters are wrong: --encoding NAME")
+    text = read_text(file or sys.stdin.buffer, encoding)
     try:
         if is_ass(text):
             script = Script(text)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import codecs
-from typing import Final, NamedTuple
+from contextlib import nullcontext
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
 
-from asr.errors import UserError
+from asr.errors import UserError, warn
 
 WESTERN: Final = "cp1252"  # Windows for Western European languages
+LARGEST: Final = 1 << 26  # bytes of a text
 FEW: Final = 0.05  # share of bytes beyond ASCII below which a text is of a Western language
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -24,6 +27,28 @@ class Decoded(NamedTuple):
     text: str
     encoding: str
     is_guess: bool = False
+
+
+def read_text(source: Path | BinaryIO, encoding: str | None = None) -> str:
+    """Return the text of a file or stream; an encoding that is guessed is a warning.
+
+    encoding: see `decode`.
+
+    Raises:
+        UserError: the file cannot be read, or is larger than `LARGEST`; or see `decode`.
+    """
+    name = str(source) if isinstance(source, Path) else "the stream"
+    try:
+        with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
+    if len(content) > LARGEST:
+        raise UserError(f"{name}: more than {LARGEST >> 20} MiB; wanted a text")
+    text, found, is_guess = decode(content, name, encoding)
+    if is_guess:
+        warn(f"{name}: not UTF-8, read as {found}; if letters are wrong: --encoding NAME")
+    return text
 
 
 def decode(content: bytes, name: str, encoding: str | None = None) -> Decoded:

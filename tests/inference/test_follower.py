@@ -141,6 +141,7 @@ def test_the_command_writes_sentences_and_the_reading(run, tmp_path) -> None:
     [
         (["--follow", "a.wav"], "--follow reads raw samples from -; got a.wav"),
         (["--follow"], "--follow reads raw samples from -; got none"),
+        (["--follow", "-", "--encoding", "klingon"], "got encoding 'klingon'"),
         (["--microphone", "-"], "--microphone takes no file; got -"),
         (["--follow", "-", "-f", "html"], "invalid choice"),
         (["--follow", "-"], "no speech"),
