@@ -2,11 +2,13 @@
 
     python recipes/average.py runs/one/model runs/two/model runs/three/model runs/mean
     python recipes/average.py runs/one/model runs/two/model runs/mean --shares 0.3 0.7
+    python recipes/average.py runs/one/model runs/two/model START runs/both --shares 1 1 -1
 
 The models must have been fine-tuned from the same model (`training.start_from`), with different
-seeds or data; averaging independently initialised models fails. Source: Wortsman et al. 2022,
-"Model soups: averaging weights of multiple fine-tuned models improves accuracy without increasing
-inference time".
+seeds or data; averaging independently initialised models fails. The last form adds the changes that
+both made to that model. Sources: Wortsman et al. 2022, "Model soups: averaging weights of multiple
+fine-tuned models improves accuracy without increasing inference time"; Ilharco et al. 2023,
+"Editing models with task arithmetic".
 """
 
 from __future__ import annotations

@@ -137,6 +137,8 @@ def test_models_are_averaged_weight_by_weight(
         assert torch.allclose(value, 2 * ones[name])
     for name, value in average("1", "3").items():
         assert torch.allclose(value, 2.5 * ones[name])
+    for name, value in average("2", "-1").items():
+        assert torch.allclose(value, -ones[name])
     with pytest.raises(UserError, match="got 2 models and the shares"):
         average("1")
     save_folder(other, folder.task, {**folder.model, "joint_embedding": True}, {}, threes, {})

@@ -110,14 +110,14 @@ def is_slow_by_ctc(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
 def is_guess(words: Sequence[Word], seconds: float, *, is_cut: bool, is_doubtful: bool) -> bool:
     """Return whether the text of a piece is only guessed: no likely word, and little sound or text.
 
-    That is: a very short piece cut out of a longer recording, or a doubtful text slower than speech
-    usually is. words: with calibrated confidence. seconds: of speech.
+    That is: a very short piece cut out of a longer recording, or a doubtful text that is short, or
+    slower than speech usually is. words: with calibrated confidence. seconds: of speech.
     """
     if any((word.confidence or 0.0) >= _LIKELY for word in words):
         return False
     characters = len(" ".join(word.text for word in words))
-    is_slow = characters < _SLOW * seconds
-    return (is_cut and seconds < _SHORTEST) or (is_doubtful and is_slow)
+    is_little = seconds < _SHORT or characters < _SLOW * seconds
+    return (is_cut and seconds < _SHORTEST) or (is_doubtful and is_little)
 
 
 def is_doubtful(found: Hypothesis, ctc: NDArray[np.float32] | None, english: float | None) -> bool:

@@ -97,7 +97,8 @@ def test_a_text_without_a_likely_word_is_a_guess_if_the_sound_is_short_or_the_te
     likely = [words[0], words[1]._replace(confidence=0.31)]
     cut, doubtful = {"is_cut": True, "is_doubtful": False}, {"is_cut": False, "is_doubtful": True}
     assert is_guess(words, 0.9, **cut) and not is_guess(words, 1.1, **cut)
-    assert is_guess(words, 1.1, **doubtful) and not is_guess(words, 0.9, **doubtful)
+    assert is_guess(words, 0.5, **doubtful) and is_guess(words * 4, 2.9, **doubtful)
+    assert is_guess(words, 3.1, **doubtful) and not is_guess(words * 4, 3.1, **doubtful)
     assert not any(is_guess(words, each, is_cut=False, is_doubtful=False) for each in (0.1, 9.0))
     assert not is_guess(likely, 0.9, **cut) and not is_guess(likely, 9.0, **doubtful)
 
