@@ -371,7 +371,7 @@ def test_word_confidence_is_calibrated_for_the_models_own_search(
     speech = Waveform(utterances[0])
     plain = Recognizer.load(folder).transcribe(speech)
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    config["confidence"] = {"bias": 0.5, "word": 0.25, "score": 2.0}
+    config["confidence"] = {"bias": 2.5, "word": 0.25, "score": 2.0}
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     renew_checksum(folder / "config.json")
     copy_folder(folder, tmp_path / "copy", bits=16)
@@ -382,7 +382,7 @@ def test_word_confidence_is_calibrated_for_the_models_own_search(
     score = segment.score / (len(segment.characters) + 1)
     for word, before in zip(found.words, plain.words, strict=True):
         odds = np.log(before.confidence / (1 - before.confidence))
-        wanted = 1 / (1 + np.exp(-(0.5 + 0.25 * odds + 2.0 * score)))
+        wanted = 1 / (1 + np.exp(-(2.5 + 0.25 * odds + 2.0 * score)))
         assert word.confidence == pytest.approx(wanted, rel=1e-4)
     assert [each.confidence for each in found.characters] == [
         each.confidence for each in plain.characters
