@@ -107,7 +107,6 @@ def test_a_text_without_a_likely_word_is_a_guess_if_the_sound_is_short_or_the_te
 def test_guesses_with_calibrated_confidence_are_left_out(tmp_path, monkeypatch, bias):
     monkeypatch.setattr(decoding, "is_slow_by_ctc", lambda ctc, seconds: False)
     monkeypatch.setattr(plausibility, "_LIKELY", 0.6)  # the word's own confidence is 0.45
-    monkeypatch.setattr(plausibility, "_SLOW", 1e3)  # a tiny model writes fast
     plain = Recognizer.load(write_tiny_model(tmp_path / "tiny"))
     calibrated = replace(plain, loaded=replace(plain.loaded, calibration=Calibration(bias, 0, 0)))
     short = cut_piece(read(FLAC).samples[8_000:22_000], 0, is_silent=False)
