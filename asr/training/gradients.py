@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from asr.errors import UserError
+from asr.models.fused.graphs import GRAPHS
 from asr.training import distributed
 from asr.training.contract import Losses, Task
 from asr.training.journal import log_line
@@ -42,8 +43,9 @@ class Gradients:
     def add(self, batches: Sequence[Made], step: int, seed: int) -> dict[str, Tensor]:
         """Add the gradients of the mean loss of the batches; return the parts of that loss.
 
-        The parameters have no gradients before. If memory does not suffice, all is computed again
-        with each batch in 2, 4, … pieces, which gives the same but for dropout. seed: of dropout.
+        The parameters have no gradients before. If memory does not suffice, all is computed again:
+        first without the CUDA graphs kept so far, then with each batch in 2, 4, … pieces, which
+        gives the same but for dropout. seed: of dropout.
 
         Raises:
             UserError: memory does not suffice for single examples, or for a share of a batch in
@@ -59,8 +61,11 @@ class Gradients:
                     raise
                 reason = str(error).splitlines()[0]
             # Here nothing refers to the tensors of the failed attempt any more.
-            pieces *= 2
-            self._require_pieces(batches, step, pieces, reason)
+            if distributed.world_size() == 1 and GRAPHS.release():
+                log_line(f"step {step}: no memory beside the CUDA graphs; fewer are kept now")
+            else:
+                pieces *= 2
+                self._require_pieces(batches, step, pieces, reason)
             self._progress.amount = amount
             self._task.model.zero_grad(set_to_none=True)
             if torch.cuda.is_available():
@@ -120,7 +125,7 @@ def _weighted(losses: Losses, own: Sequence[float], whole: Sequence[float]) -> L
 
 
 def _is_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory does not suffice."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        "DefaultCPUAllocator" in str(error)
+    """Whether an error says that memory does not suffice; that of CUDA itself has no own type."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
+        words in str(error) for words in ("DefaultCPUAllocator", "CUDA error: out of memory")
     )

@@ -23,7 +23,7 @@ Outputs = tuple[Tensor, Tensor, Tensor]
 
 BATCH_MULTIPLE = 8
 LENGTH_MULTIPLE = 32  # of steps, and of annotations
-SHARE = 0.3  # of the GPU's memory, for the graphs of all sizes
+SHARE = 0.3  # of the GPU's memory, for the graphs of all sizes, unless it proves too much
 
 
 class Sizes(NamedTuple):
@@ -50,6 +50,7 @@ class Graphs:
     def __init__(self) -> None:
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, LoopGraph] = {}
+        self._share = SHARE
 
     def find(self, inputs: Inputs, weights: Weights, options: Options) -> LoopGraph | None:
         """Return the graph for a batch; None without a GPU, for a window, and for a new size."""
@@ -66,11 +67,19 @@ class Graphs:
         self._seen.add(key)
         return graph
 
+    def release(self) -> bool:
+        """Drop all graphs, and keep half as many from now on; False if there are none."""
+        if not self._graphs:
+            return False
+        self._graphs.clear()
+        self._share /= 2
+        return True
+
     def _record(
         self, key: Hashable, sizes: Sizes, inputs: Inputs, weights: Weights, options: Options
     ) -> LoopGraph:
         device = inputs.start.device
-        limit = SHARE * torch.cuda.get_device_properties(device).total_memory
+        limit = self._share * torch.cuda.get_device_properties(device).total_memory
         while sum(each.memory for each in self._graphs.values()) > limit:
             del self._graphs[next(iter(self._graphs))]
         before = torch.cuda.memory_reserved(device)
