@@ -51,6 +51,19 @@ class AcousticSettings(Settings):
     )
     dropout: float = share(0.2, "Dropout rate after each layer.")
 
+    def __post_init__(self) -> None:
+        """Refuse a reduction after more layers than there are.
+
+        Raises:
+            UserError: the settings.
+        """
+        super().__post_init__()
+        if self.layers_before_reduction > self.layers:
+            raise UserError(
+                f"layers_before_reduction must be between 0 and layers={self.layers}, "
+                f"got {self.layers_before_reduction}"
+            )
+
     def unread(self) -> Iterator[Unread]:
         """See `Settings.unread`."""
         yield Unread(

@@ -9,14 +9,14 @@ from asr.text.abbreviations import goes_on
 
 _BOUNDARY: Final = re.compile(
     r"""
-    (?P<mark>[.!?…]+) (?P<quote>(?:["'”’)\]] | \s?»)*) \s+
+    (?<![.!?…]) (?P<mark>[.!?…]+) (?P<quote>(?:["'”’)\]] | \s?»)*) \s+
     (?=(?:["'“‘(\[¿¡] | «\s?)*(?P<next>\w | …))
     """,
     re.VERBOSE,
 )
 _FULL_WIDTH: Final = re.compile(r"""[。！？]+["'”’』」）]*\s*(?=\S)""")
 _BLANK_LINES: Final = re.compile(r"(\n[^\S\n]*\n\s*)")
-_LAST_WORD: Final = re.compile(r"\w+$")
+_WORD_START: Final = re.compile(r"\w*")
 
 
 def split_paragraphs(text: str) -> tuple[list[str], list[str]]:
@@ -55,7 +55,12 @@ def _goes_on(before: str, match: re.Match[str]) -> bool:
         return True
     if match["mark"] != ".":
         return False
-    last = _LAST_WORD.search(before)
-    word = last[0] if last else ""
+    word = _last_word(before)
     initial = len(word) == 1 and word.isupper() and word != "I"
     return initial or goes_on(word, match["next"])
+
+
+def _last_word(text: str) -> str:
+    """Return the letters and digits at the end of a text, in linear time, unlike a search."""
+    found = _WORD_START.match(text[::-1])
+    return found[0][::-1] if found else ""

@@ -19,7 +19,6 @@ from small_models import (
     attending,
     audio,
     close,
-    encoding,
     random_model,
     row_of,
 )
@@ -211,8 +210,6 @@ def test_weights_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ValueError, match="and 0 more do not fit"):
             NumpyEngine(PLAIN, wrong, SYMBOLS)
-    with pytest.raises(ValueError, match="between 0 and layers=3, got 4"):
-        NumpyEngine(encoding(layers_before_reduction=4), weights, SYMBOLS)
     with pytest.raises(ValueError, match="location_width must be odd"):
         NumpyEngine(attending(location_width=4), weights, SYMBOLS)
 

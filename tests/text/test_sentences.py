@@ -1,5 +1,7 @@
 """Texts are split exactly at the ends of sentences, without loss."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,3 +42,10 @@ def test_nothing_is_lost(text: str) -> None:
     found = split_sentences(text)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(found) or found == [""]
+
+
+@pytest.mark.parametrize("text", ["." * 40_000, "a" * 200_000 + "'. X", "Ab" * 100_000 + '." X'])
+def test_long_runs_of_the_same_kind_take_linear_time(text: str) -> None:
+    begun = time.process_time()
+    assert "".join(split_sentences(text)) == text.replace(" ", "")
+    assert time.process_time() - begun < 2  # a minute and more where each place is tried

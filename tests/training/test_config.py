@@ -117,6 +117,7 @@ def test_keys_that_the_file_itself_makes_meaningless_are_refused(tmp_path):
         ("seed = 1\n", [], "data"),
         ("seed = = 1\n", [], "not a TOML file"),
         (SMALL + "[model]\nencoder = 3\n", [], "must be a table"),
+        (SMALL, ["model.encoder.layers=1", "model.encoder.layers_before_reduction=2"], "=1, got 2"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, text, overrides, message):

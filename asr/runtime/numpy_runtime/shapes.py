@@ -21,16 +21,8 @@ def weight_shapes(settings: SpeechSettings, vocabulary_size: int, frame_size: in
     """Return name → shape of all weights of a speech model that NumPy supports.
 
     frame_size: width of the features.
-
-    Raises:
-        ValueError: no model can have these settings.
     """
     encoder, decoder = settings.encoder, settings.decoder
-    if encoder.layers_before_reduction > encoder.layers:
-        raise ValueError(
-            f"layers_before_reduction must be between 0 and layers={encoder.layers}, "
-            f"got {encoder.layers_before_reduction}"
-        )
     size = 2 * encoder.state_size
     shapes: Shapes = {"normalizer.mean": (frame_size,), "normalizer.std": (frame_size,)}
     shapes |= _encoder(settings, size, frame_size)
