@@ -78,6 +78,7 @@ _ORDINAL: Final = re.compile(r"(\d+(?:,\d{3})*)(?:st|nd|rd|th)\b")
 _DECADE: Final = re.compile(r"\b(\d{3}0|\d0)'?s\b")
 _PLAIN: Final = re.compile(_NUMBER)
 _DIGIT: Final = re.compile(r"\d")
+_MANY_DIGITS: Final = re.compile(r"(\.?)(?<!\d)(\d{40,})")  # slow to search for all that follows
 _ABBREVIATION: Final = re.compile(rf"\b({'|'.join(WITH_STOP)})\.")
 # 'word' in single quotes. Quotes around a phrase are ambiguous ('tis … dogs') and are kept.
 _QUOTED_WORD: Final = re.compile(r"(?<![a-z'])'([a-z]+(?:'[a-z]+)*)'(?![a-z'])")
@@ -110,6 +111,9 @@ def normalize(text: str) -> str:
 
 def _spell_digits(text: str) -> str:
     """Replace everything with digits by words; text: folded."""
+    text = _MANY_DIGITS.sub(
+        lambda found: f"{' point' * len(found[1])} {_digit_by_digit(found[2])} ", text
+    )
     text = _MONEY_LESS_THAN_ONE.sub(r"\g<1>0", text)
     text = _LESS_THAN_ONE.sub(lambda found: f" point {_digit_by_digit(found[1])} ", text)
     text = _RANGE.sub(" to ", _MONEY_RANGE.sub(r"\2 to \1", text))

@@ -41,7 +41,7 @@ SIGNS: Final = ("", ",", ".", "?")
 _ENDS: Final = (Mark.STOP, Mark.QUESTION)
 _QUOTES: Final = "\"'“”‘’«»()[]{}*_"
 _DASH: Final = re.compile(r"--+|[–—]|(?<=\s)-(?=\s)")
-_ENDING: Final = re.compile(r"[^\w%&$£€]*$")
+_SIGNS_AT_END: Final = re.compile(r"[^\w%&$£€]*")  # of the text turned round: in linear time
 _SHORTENED: Final = ("'tis", "'twas", "'twere", "'twill", "'twould", "'em")
 _INITIALS: Final = re.compile(r"(?!i$)[a-z](?:\.[a-z])*")  # "w" of W. Brown, "u.s" of U.S.
 _TITLES: Final = {"mister": "Mr.", "missus": "Mrs."}
@@ -115,9 +115,9 @@ def _cased(word: str, case: Case, begins: bool) -> str:
 
 def _parted(token: str, following: str) -> tuple[str, str]:
     """Split a token into its word, with quotes, and the signs after it; following: see `_mark`."""
-    signs = _ENDING.search(token)
+    signs = _SIGNS_AT_END.match(token[::-1])
     assert signs is not None  # it may be empty
-    stem, rest = token[: signs.start()], signs[0]
+    stem, rest = token[: len(token) - signs.end()], signs[0][::-1]
     bare = stem.lstrip(_QUOTES)
     is_initial = _INITIALS.fullmatch(bare.lower())
     if rest.startswith(".") and (is_initial or goes_on(bare, following)):

@@ -1,6 +1,7 @@
 """Normalised text is [a-z' ], idempotent, and in the form of LibriSpeech."""
 
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -169,3 +170,14 @@ def test_a_text_of_many_numbers_takes_no_memory_for_all_of_them() -> None:
 
 def test_no_two_numbers_sound_alike() -> None:
     assert len({spell_number(str(n)) for n in range(3000)}) == 3000
+
+
+def test_very_many_digits_are_spelt_one_by_one_in_linear_time():
+    threes = " ".join(["three"] * 41)
+    assert normalize(f"a {'12' * 20}!") == "a" + " one two" * 20
+    assert normalize(f"0.{'3' * 41}, 1,000.{'3' * 41}.") == (
+        f"zero point {threes} one thousand point {threes}"
+    )
+    begun = time.process_time()
+    assert normalize("1" * 20_000) == " ".join(["one"] * 20_000)
+    assert time.process_time() - begun < 5  # 47 where every digit begins a search

@@ -1,5 +1,7 @@
 """Text as people write it: words, marks and cases, and the text that they make again."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,3 +89,9 @@ def test_rows_of_a_word_are_in_the_table_and_those_of_its_spelling(word: str) ->
     shared = set(rows_of(word, 10**9)) & set(longer)
     assert not shared & set(longer[:WHOLE])
     assert len(word) < 2 or shared
+
+
+def test_a_long_run_of_signs_takes_linear_time():
+    begun = time.process_time()
+    assert read_written("'" * 100_000 + "x,") == [("x", Mark.COMMA, Case.LOWER)]
+    assert time.process_time() - begun < 5  # minutes where every sign begins a search
