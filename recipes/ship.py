@@ -3,7 +3,7 @@
     python recipes/ship.py runs/continued/model asr/pretrained/english
     python recipes/ship.py runs/continued/model english-int8 --bits 8
     python recipes/ship.py runs/plus/model asr/pretrained/english-plus --language-model english \
-        --written written --set fastest=0.0
+        --boundaries english --written written --set fastest=0.0
 
 16 bits halve the size and do not change transcripts; 8 bits halve it again (one scale per row).
 Language models of the source are copied unchanged; without any, those of the target are kept. The
@@ -51,6 +51,9 @@ def main() -> None:
         "--language-model", metavar="NAME", help="use the language models of a packaged model"
     )
     parser.add_argument(
+        "--boundaries", metavar="NAME", help="use the boundary model of a packaged model"
+    )
+    parser.add_argument(
         "--written", metavar="NAME", help="use a packaged model of punctuation and case"
     )
     parser.add_argument(
@@ -68,8 +71,9 @@ def main() -> None:
         arguments.target,
         arguments.bits,
         decoding,
-        arguments.language_model,
-        arguments.written,
+        language_model=arguments.language_model,
+        boundaries=arguments.boundaries,
+        written=arguments.written,
     )
     size = (arguments.target / WEIGHTS).stat().st_size / 1e6
     print(f"{arguments.target}: {size:.1f} MB")

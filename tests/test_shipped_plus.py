@@ -34,6 +34,7 @@ def test_it_uses_the_language_models_of_english(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(public, "load_public", fake_encoder)
     recognizer = asr.load("english-plus")
     assert recognizer.loaded.language_model_file == SHIPPED / LANGUAGE_MODEL
+    assert recognizer.loaded.boundaries is not None
     assert recognizer.decoding.fastest == 0.0
     transcript = recognizer.transcribe(SPEECH / "5683-32866-0027.flac")  # of other frames: no text
     assert transcript.seconds_per_annotation == pytest.approx(0.08)

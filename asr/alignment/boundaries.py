@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.alignment.spans import SHORTEST_PAUSE
 from asr.results import Character, Span, Word
 from asr.text.vocabulary import BLANK, Vocabulary
+
+SHORTEST_WORD: Final = 0.02  # seconds
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +50,8 @@ def move_boundaries(
 ) -> tuple[list[Character], list[Word]]:
     """Return characters and words with new boundary times, in order, without overlap.
 
-    Each word still contains its old middle, and its characters are rescaled to its new boundaries.
-    A gap between words below `SHORTEST_PAUSE` is closed.
+    The characters of a word are rescaled to its new boundaries. Times in the wrong order are
+    changed as little as possible; a word lasts at least `SHORTEST_WORD`.
 
     times: (2 W,) in seconds, in the order of `WordBoundaries`. duration: of the audio, in seconds.
     Raises:
@@ -60,8 +61,7 @@ def move_boundaries(
         raise ValueError(f"{len(words)} words need two times each, got {times.shape}")
     if not words:
         return list(characters), []
-    old = np.array([(word.start, word.end) for word in words])
-    edges = _ordered(times.reshape(-1, 2).clip(0, duration), old.mean(1))
+    edges = _ordered(times, duration).reshape(-1, 2)
     moved = [
         word._replace(start=start, end=end)
         for word, (start, end) in zip(words, edges.tolist(), strict=True)
@@ -77,17 +77,27 @@ def _first(ids: list[int], count: int) -> list[int]:
     return [*ids, *[BLANK] * count][:count]
 
 
-def _ordered(edges: Floats, middles: Floats) -> Floats:
-    """Return (W, 2) starts and ends in order, each word around its middle (W,)."""
-    starts = np.minimum(edges[:, 0], middles)
-    ends = np.maximum(edges[:, 1], middles)
-    starts[1:] = np.maximum(starts[1:], middles[:-1])
-    ends[:-1] = np.minimum(ends[:-1], middles[1:])
-    is_close = starts[1:] - ends[:-1] < SHORTEST_PAUSE
-    meeting = (starts[1:] + ends[:-1]) / 2
-    starts[1:] = np.where(is_close, meeting, starts[1:])
-    ends[:-1] = np.where(is_close, meeting, ends[:-1])
-    return np.stack([starts, ends], axis=1)
+def _ordered(times: Floats, duration: float) -> Floats:
+    """Return starts and ends (2 W,) in order, in [0, duration]; see `move_boundaries`."""
+    shortest = min(SHORTEST_WORD, 2 * duration / len(times))
+    before = shortest * ((np.arange(len(times)) + 1) // 2)  # least time of the words before each
+    return _isotonic((times - before).clip(0, duration - before[-1])) + before
+
+
+def _isotonic(values: Floats) -> Floats:
+    """Return the nearest values (N,) that do not fall, by least squares.
+
+    Neighbours in the wrong order become their mean ("pool adjacent violators", Ayer et al. 1955).
+    """
+    pools: list[tuple[float, int]] = []  # mean, number of values
+    for value in values.tolist():
+        mean, count = value, 1
+        while pools and pools[-1][0] > mean:
+            other, size = pools.pop()
+            mean, count = (size * other + count * mean) / (size + count), size + count
+        pools.append((mean, count))
+    means, counts = zip(*pools, strict=True)
+    return np.repeat(np.array(means), counts)
 
 
 def _rescaled(characters: Sequence[Character], words: Sequence[Word]) -> list[Character]:

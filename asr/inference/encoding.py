@@ -25,7 +25,7 @@ class EncodedPieces(NamedTuple):
     memory: see `asr.runtime.engine.EncodedAudio`. lengths: (B,) annotations. seconds: (B,) of
     audio as encoded, slowed or not. ctc: (B, T', V) log-probabilities or None; ctc_lengths: (B,)
     frames of them. seconds_per_annotation: (B,) of the pieces at their own speed; own_lengths:
-    (B,) annotations at that speed; features: of each at that speed, (F, size), normalised.
+    (B,) annotations at that speed.
     """
 
     memory: Any
@@ -35,7 +35,6 @@ class EncodedPieces(NamedTuple):
     ctc_lengths: NDArray[np.int64]
     seconds_per_annotation: NDArray[np.float64]
     own_lengths: NDArray[np.int64]
-    features: Sequence[NDArray[np.float32]]
 
     def ctc_of(self, row: int) -> NDArray[np.float32] | None:
         """Return the CTC log-probabilities (T', V) of one piece; None without a CTC head."""
@@ -82,7 +81,6 @@ def _encode(loaded: LoadedModel, pieces: Sequence[Piece], paces: Sequence[float]
         ctc_lengths=encoded.ctc_lengths,
         seconds_per_annotation=np.full(len(pieces), loaded.seconds_per_annotation),
         own_lengths=encoded.lengths,
-        features=encoded.features,
     )
 
 

@@ -79,13 +79,14 @@ class LoadedModel:
         settings, usage = from_table(SpeechSettings, folder.model), folder.usage
         vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
         file, writer = folder.language_model_file, folder.written_folder
+        boundaries = folder.boundaries_file
         return cls(
             load_engine(folder, settings, len(vocabulary), device, runtime),
             vocabulary,
             settings,
             language_model_file=file,
             words=None if file is None else Lazy(lambda: WordModel.load(file, vocabulary)),
-            boundaries=BoundaryRefiner.load(folder.path, settings.features.mels, vocabulary),
+            boundaries=BoundaryRefiner.load(boundaries, vocabulary) if boundaries else None,
             decoding=from_table(DecodingOptions, usage.decoding, f"{folder.path}: decoding"),
             calibration=_fitted(Calibration, usage.confidence, f"{folder.path}: confidence"),
             writer=None if writer is None else Lazy(lambda: Punctuator.load(writer)),

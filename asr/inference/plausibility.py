@@ -23,9 +23,10 @@ _MOST_LONGER: Final = 2.0  # factor by which a text and the best CTC path may di
 _SPARE: Final = 10  # … and characters besides, for short texts
 SLOWEST_SPEECH: Final = 4.0  # characters per second; the slowest LibriSpeech readers have 5
 _SHORT: Final = 3.0  # seconds of speech; noise taken for speech was at most 2.8 s long
-_SHORTEST: Final = 1.0  # seconds of speech; a shorter piece needs a likely word to have a text
-_SLOW: Final = 6.0  # characters per second; a doubtful text that is slower needs one, too
+_SHORTEST: Final = 1.0  # seconds of speech; the text of a shorter piece must be likely
+_SLOW: Final = 6.0  # characters per second; a doubtful text that is slower must be likely, too
 _LIKELY: Final = 0.3  # least confidence of a likely word
+_EXPECTED: Final = 0.25  # least share of right words that is expected of a likely text
 
 
 class TextEvidence(NamedTuple):
@@ -108,12 +109,15 @@ def is_slow_by_ctc(ctc: NDArray[np.float32] | None, seconds: float) -> bool:
 
 
 def is_guess(words: Sequence[Word], seconds: float, *, is_cut: bool, is_doubtful: bool) -> bool:
-    """Return whether the text of a piece is only guessed: no likely word, and little sound or text.
+    """Return whether the text of a piece is only guessed: unlikely, with little sound or text.
 
-    That is: a very short piece cut out of a longer recording, or a doubtful text that is short, or
-    slower than speech usually is. words: with calibrated confidence. seconds: of speech.
+    A text is unlikely if no word is likely, or less than a quarter of the words is expected to be
+    right. It is only guessed in a very short piece cut out of a longer recording, or if it is
+    doubtful and short, or slower than speech usually is. words: with calibrated confidence.
+    seconds: of speech.
     """
-    if any((word.confidence or 0.0) >= _LIKELY for word in words):
+    shares = [word.confidence or 0.0 for word in words]
+    if shares and max(shares) >= _LIKELY and sum(shares) >= _EXPECTED * len(shares):
         return False
     characters = len(" ".join(word.text for word in words))
     is_little = seconds < _SHORT or characters < _SLOW * seconds

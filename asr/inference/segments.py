@@ -51,8 +51,9 @@ def segment(
         )
     ]
     if loaded.boundaries is not None:
-        features = encoded.features[row]
-        characters, words = loaded.boundaries.refine(features, characters, words, piece.duration)
+        characters, words = loaded.boundaries.refine(
+            piece.samples, characters, words, piece.duration
+        )
     return Segment(
         start=piece.start,
         end=piece.start + piece.duration,

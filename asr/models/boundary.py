@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-REACH: Final = 15  # frames of 10 ms: input on either side of a boundary, and its largest offset
+REACH: Final = 28  # frames of 10 ms: input on either side of a boundary, and its largest offset
 FRAMES: Final = 2 * REACH + 1
 CONTEXT: Final = 2  # characters on either side of a boundary
 CHARACTERS: Final = 2 * CONTEXT
@@ -32,7 +32,7 @@ class BoundaryModel(nn.Module):
         # The names are those of stored weights.
         self.sound = nn.Conv1d(mels // 2, CHANNELS, WIDTH, padding="same")
         self.letters = nn.Embedding(CHARACTERS * symbols, CHANNELS)  # one table per position
-        self.deeper = nn.ModuleList(
+        self.residual = nn.ModuleList(
             nn.Conv1d(CHANNELS, CHANNELS, WIDTH, padding="same") for _ in range(2)
         )
         self.narrow = nn.Linear(CHANNELS, NARROW)
@@ -42,14 +42,15 @@ class BoundaryModel(nn.Module):
     def forward(self, features: Tensor, characters: Tensor, is_end: Tensor) -> Tensor:
         """Return the logits (N, FRAMES) of the offsets of N boundaries.
 
-        features: (N, FRAMES, mels), normalised. characters: (N, CHARACTERS) ids, the blank where
-        there is no character. is_end: (N,) bool, true for the end of a word, false for a start.
+        features: (N, FRAMES, mels) of `asr.runtime.boundary.boundary_features`. characters: (N,
+        CHARACTERS) ids, the blank where there is no character. is_end: (N,) bool, true for the end
+        of a word, false for a start.
         """
         pairs = features.unflatten(2, (-1, 2)).mean(3).transpose(1, 2)  # (N, mels / 2, FRAMES)
         tables = torch.arange(CHARACTERS, device=characters.device) * self.symbols
         letters = self.letters(characters + tables).sum(1)  # (N, CHANNELS)
         hidden = (self.sound(pairs) + letters[:, :, None]).relu()
-        for convolution in self.deeper:
+        for convolution in self.residual:
             hidden = hidden + convolution(self.dropout(hidden)).relu()
         narrow = self.narrow(hidden.transpose(1, 2)).flatten(1)
         both = self.output(narrow).unflatten(1, (2, FRAMES))

@@ -102,20 +102,27 @@ def copy_folder(
     target: Path,
     bits: int,
     decoding: dict[str, Any] | None = None,
+    *,
     language_model: str | None = None,
+    boundaries: str | None = None,
     written: str | None = None,
 ) -> None:
     """Write a copy of a model folder with weights of `bits` bits.
 
     Language models and boundary model are copied unchanged; without any, those of the target stay.
     Of absolute paths in its notes, which another machine does not have, the last name is kept.
-    decoding, language_model, written: see `Usage`; None keeps those of the source.
+    decoding, language_model, boundaries, written: see `Usage`; None keeps those of the source.
 
     Raises:
         UserError: the source is no model folder, or as in `save_folder`.
     """
     folder = read_folder(source)
-    given = {"decoding": decoding, "language_model": language_model, "written": written}
+    given = {
+        "decoding": decoding,
+        "language_model": language_model,
+        "boundaries": boundaries,
+        "written": written,
+    }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     state = read_weights(source / WEIGHTS)
     save_folder(

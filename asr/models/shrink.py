@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from torch import Tensor
 
 from asr.errors import UserError
-from asr.model_folder import LANGUAGE_MODEL, PRETRAINED, ModelFolder
+from asr.model_folder import BOUNDARIES, LANGUAGE_MODEL, PRETRAINED, ModelFolder
 from asr.models.folder import (
     WEIGHTS,
     copy_companions,
@@ -101,9 +101,12 @@ def _write(
     shrunk: Shrunk,
 ) -> None:
     usage = folder.usage
-    is_packaged = folder.path.parent == PRETRAINED
-    if not usage.language_model and is_packaged and (folder.path / LANGUAGE_MODEL).is_file():
-        usage = replace(usage, language_model=folder.path.name)
+    if is_packaged := folder.path.parent == PRETRAINED:
+        usage = replace(
+            usage,
+            language_model=_named_by(folder, usage.language_model, LANGUAGE_MODEL),
+            boundaries=_named_by(folder, usage.boundaries, BOUNDARIES),
+        )
     if shrunk.is_pruned:
         usage = replace(usage, confidence={}, plausibility={})
     save_folder(
@@ -116,8 +119,13 @@ def _write(
         BITS,
         usage,
     )
-    if not shrunk.is_pruned:
+    if not is_packaged:
         copy_companions(folder.path, target)
+
+
+def _named_by(folder: ModelFolder, name: str, file: str) -> str:
+    """Return the model of the package that has a file: that named already, or the folder itself."""
+    return name or (folder.path.name if (folder.path / file).is_file() else "")
 
 
 def _count(state: dict[str, Tensor]) -> int:

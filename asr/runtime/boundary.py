@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asr.activations import softmax
 from asr.alignment.boundaries import WordBoundaries, move_boundaries, word_boundaries
-from asr.audio.mel import FRAMES_PER_SECOND
+from asr.audio.mel import FRAMES_PER_SECOND, MELS
 from asr.errors import UserError
-from asr.model_folder import BOUNDARIES, read_arrays
+from asr.model_folder import read_arrays
 from asr.results import Character, Word
+from asr.runtime.numpy_runtime.features import LogMel
 from asr.runtime.numpy_runtime.layers import Array, Linear, TimeConvolution, Weights
 from asr.text.vocabulary import Vocabulary
+
+LEAST_DEVIATION: Final = 0.5  # of a filter, in nats; steady noise is not amplified further
 
 
 class Network(Protocol):
@@ -36,8 +40,8 @@ class Network(Protocol):
     ) -> NDArray[np.int64]:
         """Return the offset (N,) of each boundary, in frames.
 
-        features: (N, 2 · reach + 1, mels), normalised. characters: (N, 2 · context) ids. is_end:
-        (N,) bool.
+        features: (N, 2 · reach + 1, MELS), see `boundary_features`. characters: (N, 2 · context)
+        ids. is_end: (N,) bool.
         """
 
 
@@ -46,7 +50,7 @@ class BoundaryNetwork(NamedTuple):
 
     sound: TimeConvolution
     letters: Array  # (2 · context · symbols, channels)
-    deeper: tuple[TimeConvolution, ...]
+    residual: tuple[TimeConvolution, ...]
     narrow: Linear
     output: Linear
     symbols: int
@@ -55,11 +59,11 @@ class BoundaryNetwork(NamedTuple):
     def of(cls, weights: Weights, symbols: int) -> BoundaryNetwork:
         """Take the weights of a model for `symbols` symbols."""
         letters = np.asarray(weights["letters.weight"], np.float32)
-        sound, *deeper = (
-            TimeConvolution.of(weights, name) for name in ("sound", "deeper.0", "deeper.1")
+        sound, *residual = (
+            TimeConvolution.of(weights, name) for name in ("sound", "residual.0", "residual.1")
         )
         narrow, output = (Linear.of(weights, name) for name in ("narrow", "output"))
-        return cls(sound, letters, tuple(deeper), narrow, output, symbols)
+        return cls(sound, letters, tuple(residual), narrow, output, symbols)
 
     @property
     def frames(self) -> int:
@@ -76,7 +80,7 @@ class BoundaryNetwork(NamedTuple):
         """See `Network.context`."""
         return len(self.letters) // self.symbols // 2
 
-    def fits(self, mels: int) -> bool:
+    def fits(self, mels: int = MELS) -> bool:
         """Return whether the sizes fit each other, `mels` filters and the symbols."""
         channels, narrow = len(self.sound.bias), self.narrow.bias.shape
         return (
@@ -84,7 +88,7 @@ class BoundaryNetwork(NamedTuple):
             and self.context > 0
             and self.sound.inputs == mels // 2
             and self.letters.shape == (2 * self.context * self.symbols, channels)
-            and all(each.inputs == len(each.bias) == channels for each in self.deeper)
+            and all(each.inputs == len(each.bias) == channels for each in self.residual)
             and self.narrow.matrix.shape == (channels, *narrow)
             and self.output.matrix.shape == (self.frames * narrow[0], 2 * self.frames)
             and self.output.bias.shape == (2 * self.frames,)
@@ -100,7 +104,7 @@ class BoundaryNetwork(NamedTuple):
         hidden = self.sound(pairs)  # (N, frames, channels)
         hidden += self.letters[characters + tables].sum(1)[:, None]
         np.maximum(hidden, 0, out=hidden)
-        for convolution in self.deeper:
+        for convolution in self.residual:
             hidden += np.maximum(convolution(hidden), 0)
         both = self.output(self.narrow(hidden).reshape(count, -1)).reshape(count, 2, self.frames)
         cumulative = softmax(both[np.arange(count), is_end.astype(int)]).cumsum(1)
@@ -116,52 +120,70 @@ class BoundaryRefiner:
     vocabulary: Vocabulary
 
     @classmethod
-    def load(cls, folder: Path, mels: int, vocabulary: Vocabulary) -> BoundaryRefiner | None:
-        """Load the boundary model of a model folder; None if the folder has none.
+    def load(cls, file: Path, vocabulary: Vocabulary) -> BoundaryRefiner:
+        """Load a boundary model for the words of any recogniser with this vocabulary.
 
         Raises:
-            UserError: the file is damaged, or belongs to other features or another vocabulary.
+            UserError: the file is damaged, or belongs to another vocabulary.
         """
-        file = folder / BOUNDARIES
-        if not file.is_file():
-            return None
         weights = read_arrays(file)
         try:
             model = BoundaryNetwork.of(weights, len(vocabulary))
-            fits = model.fits(mels)
+            fits = model.fits()
         except (KeyError, ValueError, IndexError, ZeroDivisionError) as error:
             raise UserError(
-                f"{file}: not the weights of a boundary model of this version: {error}; without "
-                f"the file, word times are those of CTC"
+                f"{file}: not the weights of a boundary model of this version: {error}; remove it, "
+                f'and write "boundaries": "english" into config.json to use that of the package'
             ) from error
         if not fits:
-            raise UserError(f"{file}: the sizes do not fit {mels} filters and this vocabulary")
+            raise UserError(f"{file}: the sizes do not fit {MELS} filters and this vocabulary")
         return cls(model, vocabulary)
 
     def refine(
         self,
-        features: Array,
+        samples: Array,
         characters: Sequence[Character],
         words: Sequence[Word],
         duration: float,
     ) -> tuple[list[Character], list[Word]]:
         """Return characters and words with refined times; see `move_boundaries`.
 
-        features: (F, mels), normalised, of the audio in which the times, in seconds, lie; with
-        F = 0 nothing changes. duration: of that audio, in seconds.
+        samples: (S,), of the audio in which the times, in seconds, lie; with less than a window,
+        25 ms, nothing changes. duration: of that audio, in seconds.
         """
-        if not len(features) or not words:
+        if not words or not len(features := boundary_features(samples)):
             return list(characters), list(words)
         boundaries = word_boundaries(words, self.vocabulary, self.model.context)
         return move_boundaries(characters, words, self.times(features, boundaries), duration)
 
     def times(self, features: Array, boundaries: WordBoundaries) -> NDArray[np.float64]:
-        """Return the predicted time (N,) of each boundary, in seconds; F is not 0."""
+        """Return the predicted time (N,) of each boundary, in seconds.
+
+        features: (F, MELS), F not 0; see `boundary_features`.
+        """
         frames = nearest_frames(boundaries.times)
         reach = np.arange(-self.model.reach, self.model.reach + 1)
-        around = features[(frames[:, None] + reach).clip(0, len(features) - 1)]  # (N, ·, mels)
+        around = features[(frames[:, None] + reach).clip(0, len(features) - 1)]  # (N, ·, MELS)
         offsets = self.model.offsets(around, boundaries.characters, boundaries.is_end)
         return np.asarray((frames + offsets) / FRAMES_PER_SECOND)
+
+
+def boundary_features(samples: Array) -> Array:
+    """Return the input (F, MELS) of a boundary model for samples (S,), whatever the recogniser is.
+
+    These are log-mel features; each filter has the mean 0 and the deviation 1 in the recording.
+    """
+    features = _log_mel()(samples)
+    if not len(features):
+        return features
+    features -= features.mean(0)
+    features /= features.std(0).clip(LEAST_DEVIATION)
+    return features
+
+
+@cache
+def _log_mel() -> LogMel:
+    return LogMel(MELS, utterance_mean=True)
 
 
 def nearest_frames(times: NDArray[np.float64]) -> NDArray[np.int64]:

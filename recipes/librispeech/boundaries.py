@@ -24,20 +24,19 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from asr.alignment.boundaries import word_boundaries
-from asr.audio.mel import FRAMES_PER_SECOND
+from asr.audio.mel import FRAMES_PER_SECOND, MELS
 from asr.audio.read import read
 from asr.checksums import renew_checksum, write_whole
 from asr.corpora.manifest import read_manifest
 from asr.corpora.word_times import Timed, read_word_times, timed_words
 from asr.errors import UserError, exit_status
 from asr.inference.decoding import force
-from asr.inference.encoding import encode
 from asr.inference.loaded import LoadedModel
 from asr.inference.pieces import whole
 from asr.inference.recognizer import Recognizer
 from asr.models.boundary import CONTEXT, FRAMES, REACH, BoundaryModel, surroundings
 from asr.models.folder import BOUNDARIES
-from asr.runtime.boundary import nearest_frames
+from asr.runtime.boundary import boundary_features, nearest_frames
 
 KEPT_OUT = 10  # one of this many utterances is held out
 JITTER = 4  # frames, largest random shift of a rough time in training
@@ -70,14 +69,14 @@ def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed])
         print(f"{audio.stem}: left out: {error}", file=sys.stderr)
         return None
     boundaries = word_boundaries(words, loaded.vocabulary, CONTEXT)
-    (normalised,) = encode(loaded, [piece]).features
+    features = torch.from_numpy(boundary_features(piece.samples))
     taken = [2 * at + side for at in known for side in (0, 1)]
     true = [round(each * FRAMES_PER_SECOND) for at in known for each in known[at][1:]]
     if not taken:
         return None
     places = torch.from_numpy(nearest_frames(boundaries.times[taken]))
     wide = torch.cat([places - JITTER, places + JITTER])
-    early, late = surroundings(torch.from_numpy(normalised), wide).half().chunk(2)
+    early, late = surroundings(features, wide).half().chunk(2)
     sound = torch.cat([early, late[:, FRAMES - 2 * JITTER :]], dim=1)
     offsets = torch.tensor(true) - places
     characters, is_end = map(torch.from_numpy, (boundaries.characters, boundaries.is_end))
@@ -158,7 +157,7 @@ def main() -> None:
     ]
     out = gather(found[::KEPT_OUT])
     learnt = gather(each for at, each in enumerate(found) if at % KEPT_OUT)
-    model = BoundaryModel(loaded.settings.features.mels, len(loaded.vocabulary))
+    model = BoundaryModel(MELS, len(loaded.vocabulary))
     fit(model, learnt, given.epochs)
     before, after = errors(model, out)
     print(f"{len(learnt.true)} boundaries in training; mean error on {len(out.true)} others:")

@@ -92,15 +92,19 @@ def test_a_text_of_noise_is_left_out_of_cut_pieces_by_greedy_search_too(tmp_path
     assert symbols == len(recognizer.loaded.vocabulary) and 0 < seconds <= 1.5
 
 
-def test_a_text_without_a_likely_word_is_a_guess_if_the_sound_is_short_or_the_text_slow():
+def test_an_unlikely_text_is_a_guess_if_the_sound_is_short_or_the_text_slow():
     words = [Word("if", 0.0, 0.2, 0.13), Word("you", 0.3, 0.6, 0.29)]  # 6 characters
-    likely = [words[0], words[1]._replace(confidence=0.31)]
+    likely = [words[0], words[1]._replace(confidence=0.38)]  # 0.255 on average
+    no_likely = [words[1], words[1]]
+    unlikely = [words[0], words[1]._replace(confidence=0.36)]  # 0.245
     cut, doubtful = {"is_cut": True, "is_doubtful": False}, {"is_cut": False, "is_doubtful": True}
     assert is_guess(words, 0.9, **cut) and not is_guess(words, 1.1, **cut)
     assert is_guess(words, 0.5, **doubtful) and is_guess(words * 4, 2.9, **doubtful)
     assert is_guess(words, 3.1, **doubtful) and not is_guess(words * 4, 3.1, **doubtful)
     assert not any(is_guess(words, each, is_cut=False, is_doubtful=False) for each in (0.1, 9.0))
     assert not is_guess(likely, 0.9, **cut) and not is_guess(likely, 9.0, **doubtful)
+    for each in (no_likely, unlikely):
+        assert is_guess(each, 0.9, **cut) and is_guess(each, 9.0, **doubtful)
 
 
 @pytest.mark.parametrize("bias", [-20.0, 20.0])

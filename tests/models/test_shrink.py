@@ -4,10 +4,12 @@ import pytest
 import torch
 from tiny_model import write_tiny_model
 
+import asr.models.shrink as shrink_module
+from asr import model_folder
 from asr.cli import main
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
-from asr.model_folder import WEIGHTS, read_folder
+from asr.model_folder import BOUNDARIES, LANGUAGE_MODEL, WEIGHTS, read_folder
 from asr.models.folder import read_weights
 from asr.models.pruning import Units, choose_units, prune, shrunk_settings
 from asr.models.settings import SpeechSettings
@@ -185,6 +187,26 @@ def test_the_largest_model_that_fits_is_chosen(settings, tmp_path):
         sizes[smaller.encoder.state_size] = len(pack(pruned, 8, tmp_path))
     shrunk = shrink(tmp_path / "large", tmp_path / "out", sizes[32] + 100)
     assert shrunk.encoder == (48, 32)
+
+
+@pytest.mark.parametrize("most", [1e6, 25_000])
+def test_the_copy_keeps_language_models_and_boundary_model(tmp_path, monkeypatch, most):
+    monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "package")
+    monkeypatch.setattr(shrink_module, "PRETRAINED", tmp_path / "package")
+    for source in (tmp_path / "package" / "first", tmp_path / "mine"):
+        write_tiny_model(source)
+        (source / LANGUAGE_MODEL).write_text("words")
+        (source / BOUNDARIES).write_text("boundaries")
+        target = tmp_path / f"small-{source.name}"
+        assert shrink(source, target, most).is_pruned == (most < 1e6)
+        folder, is_packaged = read_folder(target), source.name == "first"
+        own = source if is_packaged else target
+        assert folder.language_model_file == own / LANGUAGE_MODEL
+        assert folder.boundaries_file == own / BOUNDARIES
+        assert (target / BOUNDARIES).exists() == (not is_packaged)
+    (tmp_path / "package" / "first" / BOUNDARIES).unlink()
+    with pytest.raises(UserError, match="names a boundary model that is missing"):
+        _ = read_folder(tmp_path / "small-first").boundaries_file
 
 
 def test_what_cannot_be_is_one_line(tiny, tmp_path, capsys):

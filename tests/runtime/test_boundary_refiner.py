@@ -20,9 +20,9 @@ from asr.models.boundary import (
     BoundaryModel,
     surroundings,
 )
-from asr.models.folder import BOUNDARIES
+from asr.models.folder import BOUNDARIES, copy_folder
 from asr.results import Span
-from asr.runtime.boundary import BoundaryNetwork, BoundaryRefiner
+from asr.runtime.boundary import BoundaryNetwork, BoundaryRefiner, boundary_features
 from asr.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.characters()
@@ -86,17 +86,25 @@ def test_words_move_to_the_times():
     word = Span("ab", 0.2, 0.6)
     characters = [Span("a", 0.2, 0.4), Span("b", 0.4, 0.6)]
     refiner = BoundaryRefiner(FixedOffsets([5, -7]), VOCABULARY)
-    characters, (moved,) = refiner.refine(np.zeros((90, MELS), np.float32), characters, [word], 0.9)
+    characters, (moved,) = refiner.refine(speech(0.9), characters, [word], 0.9)
     assert (moved.start, moved.end) == (0.25, 0.53)
     assert [each.start for each in characters] == pytest.approx([0.25, 0.39])
 
 
-def test_without_words_or_features_nothing_changes():
+def test_without_words_or_a_whole_window_nothing_changes():
     refiner = BoundaryRefiner(FixedOffsets([]), VOCABULARY)
-    assert refiner.refine(np.zeros((9, MELS), np.float32), [], [], 9.0) == ([], [])
-    characters, words = [Span("i", 0.03, 0.07)], [Span("i", 0.03, 0.07)]
-    found = refiner.refine(np.zeros((0, MELS), np.float32), characters, words, 0.1)
-    assert found == (characters, words)
+    assert refiner.refine(speech(9.0), [], [], 9.0) == ([], [])
+    characters, words = [Span("i", 0.003, 0.007)], [Span("i", 0.003, 0.007)]
+    assert refiner.refine(speech(0.0249), characters, words, 0.0249) == (characters, words)
+
+
+def test_the_input_is_the_same_however_loud_and_whatever_the_microphone():
+    found = boundary_features(speech(1.0))
+    assert found.shape == (98, 80)
+    assert np.allclose(found.mean(0), 0, atol=1e-5) and np.allclose(found.std(0), 1, atol=1e-3)
+    assert np.allclose(boundary_features(0.1 * speech(1.0)), found, atol=1e-3)
+    steady = boundary_features(np.random.default_rng(0).standard_normal(16_000).astype("f"))
+    assert steady.std() < 1  # not amplified to that of speech
 
 
 def write_boundaries(folder: Path, symbols: int, offset: int | None = None) -> None:
@@ -111,8 +119,10 @@ def write_boundaries(folder: Path, symbols: int, offset: int | None = None) -> N
 
 
 def test_a_model_folder_may_hold_a_boundary_model(tmp_path):
-    folder = write_tiny_model(tmp_path)
+    folder = write_tiny_model(tmp_path / "tiny")
     assert LoadedModel.load(folder).boundaries is None
+    copy_folder(folder, tmp_path / "copy", 16, boundaries="english")  # that of the package
+    assert LoadedModel.load(tmp_path / "copy").boundaries is not None
     write_boundaries(folder, len(VOCABULARY))
     assert LoadedModel.load(folder).boundaries is not None
     write_boundaries(folder, len(VOCABULARY) + 1)
@@ -153,8 +163,8 @@ def test_slowed_speech_is_refined_at_its_own_pace(tmp_path, monkeypatch):
     write_boundaries(folder, len(VOCABULARY))
     inputs = []
 
-    def refine(self, features, characters, words, duration):
-        inputs.append(features)
+    def refine(self, samples, characters, words, duration):
+        inputs.append(samples)
         return list(characters), list(words)
 
     monkeypatch.setattr(BoundaryRefiner, "refine", refine)
@@ -167,7 +177,7 @@ def test_slowed_speech_is_refined_at_its_own_pace(tmp_path, monkeypatch):
         for each in (0.0, 0.1)
     ]
     assert scores[0] != scores[1]  # one was slowed down
-    assert np.array_equal(inputs[0], inputs[1])
+    assert np.array_equal(inputs[0], speech(3.0)) and np.array_equal(*inputs)
 
 
 def test_times_do_not_depend_on_the_batch(tmp_path):

@@ -51,10 +51,10 @@ def build_features(settings: SpeechSettings) -> Features:
     """
     if settings.encoder.kind == "frozen":
         return _PublicFrames(settings.encoder.public)
-    return _LogMel(settings.features.mels, settings.features.utterance_mean)
+    return LogMel(settings.features.mels, settings.features.utterance_mean)
 
 
-class _LogMel:
+class LogMel:
     """`asr.audio.features.LogMel` of one recording."""
 
     seconds_per_frame = SECONDS_PER_FRAME
