@@ -336,7 +336,7 @@ def test_word_times_of_ours_are_measured(
     words = [[each.text, each.start + 0.04, each.end + 0.04] for each in aligned.words]
     times = tmp_path / "times.jsonl"
     times.write_text(json.dumps({"id": recording, "words": words}), "utf-8")
-    name = "asr align, given the text"
+    name = "english, given the text"
     call(word_times, [str(manifest), str(times), "--only", name], monkeypatch)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1 utterances, 12 words"

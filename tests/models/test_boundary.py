@@ -21,8 +21,10 @@ def test_the_offset_is_the_median_and_starts_differ_from_ends() -> None:
 
 
 def test_surroundings_repeat_the_edges() -> None:
-    features = torch.arange(40.0)[:, None]
-    found = surroundings(features, torch.tensor([20, 0, 45]))[..., 0]
-    assert found[0].tolist() == [*range(20 - REACH, 20 + REACH + 1)]
+    count = 4 * REACH
+    features = torch.arange(float(count))[:, None]
+    found = surroundings(features, torch.tensor([2 * REACH, 0, count + 5]))[..., 0]
+    assert found[0].tolist() == [*range(REACH, 3 * REACH + 1)]
     assert found[1].tolist() == [0.0] * REACH + [*range(REACH + 1)]
-    assert found[2].tolist() == [*range(45 - REACH, 40)] + [39.0] * (REACH + 6)
+    inside = [*range(count + 5 - REACH, count)]
+    assert found[2].tolist() == inside + [count - 1.0] * (FRAMES - len(inside))
