@@ -88,7 +88,7 @@ def test_word_times_follow_the_sound(recognizer):
 
 def test_fast_speech_is_slowed_down(recognizer, spoken):
     utterances, _ = spoken
-    fast = [Waveform(speed(read(each.audio).samples, 1.4)) for each in utterances]
+    fast = [Waveform(speed(read(each.audio).samples, 1.5)) for each in utterances]
     rates = []
     for fastest in (0, None):  # never, and the default
         errors = ErrorCounts()
