@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
 
 from asr.commands.arguments import command_line
 from asr.commands.options import Decoding
 from asr.commands.output import require_different
 from asr.commands.serve_arguments import service_limits
 from asr.errors import UserError, exit_status
+
+_MMAP_THRESHOLD: Final = -3  # M_MMAP_THRESHOLD of malloc.h
+_LARGE_ARRAY: Final = 4 << 20  # bytes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,13 +39,19 @@ def _run(argv: Sequence[str] | None) -> int:
     return _COMMANDS[given.command](given)
 
 
-def _use_one_thread() -> None:
-    """Make NumPy and torch use one thread, unless OMP_NUM_THREADS is set; before their import.
+def _limit_resources() -> None:
+    """Limit threads and memory of this process; before NumPy and torch are imported.
 
-    A search computes thousands of small products. Two threads synchronise at each product: this
-    saves little time on an idle machine and takes ten times as long on a busy one.
+    One thread, unless OMP_NUM_THREADS is set: a search computes thousands of small products. Two
+    threads synchronise at each product: this saves little time on an idle machine and takes ten
+    times as long on a busy one.
+
+    Where the C library is glibc, freed arrays of 4 MB or more go back to the system: by default
+    this size grows to that of the largest freed array, and the process keeps what it freed.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with suppress(OSError, TypeError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_ARRAY)
 
 
 def _transcribe(given: argparse.Namespace) -> int:
@@ -47,7 +59,7 @@ def _transcribe(given: argparse.Namespace) -> int:
         return _live(given)
     if not given.paths:
         raise UserError("no recording; wanted files, folders or - (see asr transcribe --help)")
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.transcribe import run
 
     return run(
@@ -75,7 +87,7 @@ def _live(given: argparse.Namespace) -> int:
         raise UserError("--mark-below and --keep-low-confidence are not for live text")
     if len(given.formats) > 1:
         raise UserError(f"live text has one format; got --format {' and '.join(given.formats)}")
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.live import run
 
     return run(
@@ -93,7 +105,7 @@ def _live(given: argparse.Namespace) -> int:
 
 
 def _align(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.align import run
 
     return run(
@@ -113,7 +125,7 @@ def _read(given: argparse.Namespace) -> int:
         return _follow(given)
     if given.audio is None:
         raise UserError("no recording; wanted a file or - (see asr read --help)")
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.read import run
 
     return run(
@@ -130,7 +142,7 @@ def _read(given: argparse.Namespace) -> int:
 
 
 def _follow(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.follow import run
 
     return run(
@@ -173,7 +185,7 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.evaluate import run
     from asr.commands.evaluate_speech import SpeechOptions
     from asr.commands.evaluate_translation import TranslationOptions
@@ -260,28 +272,28 @@ def _prepare_check(given: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.check import run
 
     return run(given.path, given.renew)
 
 
 def _export(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.export import run
 
     return run(given.model, given.folder, given.int8)
 
 
 def _shrink(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.shrink import run
 
     return run(given.model, given.folder, given.to)
 
 
 def _translate(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.translate import run
 
     return run(
@@ -302,7 +314,7 @@ def _translate(given: argparse.Namespace) -> int:
 
 
 def _serve(given: argparse.Namespace) -> int:
-    _use_one_thread()
+    _limit_resources()
     from asr.commands.serve import run
 
     return run(

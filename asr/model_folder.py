@@ -6,7 +6,7 @@ Nothing in a folder can be executed. `asr.models.folder` writes one, and fills m
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -186,7 +186,47 @@ def _text(file: Path) -> str:
     return read_verified(file).decode("utf-8")
 
 
-def read_arrays(file: Path, packed: Collection[str] = ()) -> dict[str, Array]:
+class StoredWeights(Mapping[str, Array]):
+    """Weights by their names. One of 8 bits is unpacked to float32 whenever it is asked for.
+
+    So a model that copies each into the form it computes with is not in memory twice.
+    """
+
+    def __init__(self, stored: Mapping[str, Array], packed: Collection[str] = ()) -> None:
+        """Take arrays as they are in the file; packed: see `read_arrays`.
+
+        Raises:
+            ValueError: the factors of an array are not one a row.
+        """
+        self._stored = stored
+        scaled = [name for name in stored if name + SCALE in stored and name not in packed]
+        for name in scaled:
+            if stored[name + SCALE].shape != stored[name].shape[:1]:
+                raise ValueError(f"{name + SCALE} does not fit {name}")
+        self._scales = {name: stored[name + SCALE] for name in scaled}
+        self._hidden = {name + SCALE for name in scaled}
+
+    def __getitem__(self, name: str) -> Array:
+        """Return a weight."""
+        if name in self._hidden:
+            raise KeyError(name)
+        stored = self._stored[name]
+        if name not in self._scales:
+            return stored
+        value = stored.astype(np.float32)
+        value *= self._scales[name].reshape(-1, *[1] * (value.ndim - 1))
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return (name for name in self._stored if name not in self._hidden)
+
+    def __len__(self) -> int:
+        """Return the number of weights."""
+        return len(self._stored) - len(self._hidden)
+
+
+def read_arrays(file: Path, packed: Collection[str] = ()) -> StoredWeights:
     """Read weights by their names, those of 8 bits unpacked to float32.
 
     packed: names that stay in 8 bits, each with its factors (rows,) under the name + `SCALE`.
@@ -199,7 +239,7 @@ def read_arrays(file: Path, packed: Collection[str] = ()) -> dict[str, Array]:
         for name, value in arrays.items():
             if not is_finite(value):
                 raise UserError(f"{file}: damaged: {name} holds numbers that are not finite")
-        return _restored(arrays, packed)
+        return StoredWeights(arrays, packed)
     except FileNotFoundError as error:
         raise UserError(f"{file}: no weights there") from error
     except UserError:
@@ -213,20 +253,3 @@ def is_finite(value: Array) -> bool:
     if value.dtype == np.float16:  # by its exponent: ten times as fast as `isfinite`
         return not ((value.view(np.uint16) & 0x7C00) == 0x7C00).any()
     return value.dtype.kind != "f" or bool(np.isfinite(value).all())
-
-
-def _restored(state: dict[str, Array], packed: Collection[str]) -> dict[str, Array]:
-    """Multiply matrices of 8 bits by their scales; what has no scale, or is packed, stays."""
-    restored: dict[str, Array] = {}
-    for name, value in state.items():
-        if name.removesuffix(SCALE) in packed:
-            restored[name] = value
-            continue
-        if name.endswith(SCALE) and name.removesuffix(SCALE) in state:
-            continue
-        scale = state.get(name + SCALE)
-        if scale is not None:
-            value = value.astype(np.float32)
-            value *= scale.reshape(-1, *[1] * (value.ndim - 1))
-        restored[name] = value
-    return restored

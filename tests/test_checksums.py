@@ -221,3 +221,15 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_arrays_of_a_model_can_be_written_to(model):
     assert all(each.flags.writeable for each in read_arrays(model / "model.safetensors").values())
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_matrix_of_8_bits_needs_one_factor_a_row(tmp_path, rows):
+    file = tmp_path / "model.safetensors"
+    matrix, factors = np.ones((2, 3), np.int8), np.full(rows, 0.5, np.float32)
+    save_file({"matrix": matrix, "matrix.scale": factors}, file)
+    with pytest.raises(UserError, match=r"damaged.*matrix\.scale does not fit matrix"):
+        read_arrays(file)
+    save_file({"matrix": matrix, "matrix.scale": np.array([0.5, 2.0], np.float32)}, file)
+    (found,) = read_arrays(file).values()
+    np.testing.assert_array_equal(found, [[0.5] * 3, [2.0] * 3])

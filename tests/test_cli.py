@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import platform
 import stat
 import subprocess
 import sys
@@ -594,3 +595,30 @@ def test_commands_work_in_one_thread_unless_told_otherwise(model: str, told, wan
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1] == wanted
+
+
+FREED = """
+import sys
+from asr.cli import _limit_resources
+_limit_resources()
+import numpy as np
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+larger = np.ones(4_000_000)
+del larger  # of 32 MB: without a limit, arrays up to this size would now be kept
+before = resident()
+large, small = np.ones(1_000_000), [np.ones(1000) for _ in range(50)]
+del large
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc", reason="needs glibc"
+)
+def test_memory_of_freed_arrays_goes_back_to_the_system():
+    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 4_000_000

@@ -1,6 +1,7 @@
 """The shipped models, on recordings and sentences that they were not trained on."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,16 @@ def recognizer():
 def spoken(recognizer):
     utterances = read_manifest(SPEECH / "manifest.jsonl")
     return utterances, recognizer.transcribe([each.audio for each in utterances])
+
+
+def test_the_weights_are_never_in_memory_twice():
+    asr.load(runtime="numpy")  # all modules imported
+    tracemalloc.start()
+    recognizer = asr.load(runtime="numpy")
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert recognizer and held > 4 * 10_000_000  # of 10 million weights and more
+    assert most < 1.5 * held
 
 
 def test_model_folder_is_small_enough_and_says_where_it_comes_from():

@@ -148,21 +148,21 @@ def _tables(counts: NgramCounts) -> tuple[Floats, NDArray[np.int32]]:
     successors = np.zeros((first[-1], size), dtype=np.int32)  # half the memory of int64
     for length, codes in enumerate(histories):
         nodes = slice(first[length], first[length + 1])
-        shorter = np.zeros(len(codes), dtype=np.int64)  # nodes without the oldest token
-        backed_off = np.full((len(codes), size), 1 / (size - 1))
-        backed_off[:, BLANK] = 0
+        rows = probabilities[nodes]  # computed in place: the longest are most of the memory
         if length:
             without_oldest = codes % size ** (length - 1)
             shorter = first[length - 1] + np.searchsorted(histories[length - 1], without_oldest)
-            backed_off = probabilities[shorter]
+            rows[:] = probabilities[shorter]
             successors[nodes] = successors[shorter]
-        seen = np.zeros((len(codes), size))
-        grams = counts.grams[length]
-        seen[np.searchsorted(codes, grams // size), grams % size] = counts.counts[length]
-        distinct = (seen > 0).sum(1, keepdims=True)  # D(h)
-        probabilities[nodes] = (seen + distinct * backed_off) / (
-            seen.sum(1, keepdims=True) + distinct
-        )
+        else:
+            rows[:] = 1 / (size - 1)
+            rows[:, BLANK] = 0
+        grams, count = counts.grams[length], counts.counts[length]
+        place = np.searchsorted(codes, grams // size)
+        distinct = np.bincount(place, minlength=len(codes))  # D(h)
+        rows *= distinct[:, None]
+        rows[place, grams % size] += count
+        rows /= (np.bincount(place, count, len(codes)) + distinct)[:, None]
         if length + 1 < len(histories):
             # The successor is the longer history if that was seen.
             longer = histories[length + 1]

@@ -36,13 +36,13 @@ class Lexicon:
         spelt = spell(words, vocabulary)
         lengths = spelt.lengths
         inside = np.arange(lengths.max()) < lengths[:, None]  # one column per character
-        characters = np.zeros(inside.shape, np.int64)
+        characters = np.zeros(inside.shape, np.int32)
         characters[inside] = spelt.tokens
         # Words are compared by their code points, 0 after the end: a vocabulary may lack some.
         points = np.zeros(inside.shape, np.uint32)
         points[inside] = _points(words)
         shared = np.zeros(len(words), np.int64)  # characters shared with the word before
-        shared[1:] = (points[1:] == points[:-1]).cumprod(1).sum(1)
+        shared[1:] = np.logical_and.accumulate(points[1:] == points[:-1], axis=1).sum(1)
         first_new = 1 + np.concatenate([[0], np.cumsum(lengths - shared)])  # node of each word
         count = int(first_new[-1])
         first, after = np.zeros((2, count + 1), np.int64)  # the last row: node −1

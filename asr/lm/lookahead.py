@@ -103,10 +103,11 @@ class WordModel:
             )
         (self._space,) = vocabulary.encode(" ")
         self._size = len(vocabulary)
-        self._ngrams = NgramRanges(ngrams)
+        # First what is large while it is built, then what is large.
+        self._lexicon = Lexicon(ngrams.words, vocabulary)
         spelt = spell(ngrams.words, vocabulary)
         self._spelling = NgramModel.train(spelt, len(vocabulary), SPELLING_ORDER)
-        self._lexicon = Lexicon(ngrams.words, vocabulary)
+        self._ngrams = NgramRanges(ngrams)
         self._recurrent = recurrent
 
     @classmethod
