@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # imports would count towards the memory of the processes
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 RATE = 16_000
-ENGLISH_HOURS = "27, and 33 synthetic; teacher english-plus"
+ENGLISH_HOURS = "34, and 43 synthetic; teacher english-plus"
 PLUS_HOURS = "28, and 32 synthetic; on an encoder of 680,000"
 HAMA_PHONEMES = 150  # word boundaries included; its limit is 192
 
