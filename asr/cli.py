@@ -259,6 +259,18 @@ def _prepare_nemo(given: argparse.Namespace) -> int:
     return run_nemo(given.source, given.manifest, given.dev, given.dev_share)
 
 
+def _prepare_webdataset(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_webdataset
+
+    return run_webdataset(given.source, given.manifest, given.dev, given.dev_share)
+
+
+def _prepare_shards(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_shards
+
+    return run_shards(given.manifest, given.folder, given.megabytes)
+
+
 def _prepare_pseudo_labels(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_pseudo_labels
 
@@ -345,6 +357,8 @@ _COMMANDS = {
     "prepare_ljspeech": _prepare_ljspeech,
     "prepare_kaldi": _prepare_kaldi,
     "prepare_nemo": _prepare_nemo,
+    "prepare_webdataset": _prepare_webdataset,
+    "prepare_shards": _prepare_shards,
     "prepare_pseudo_labels": _prepare_pseudo_labels,
     "prepare_check": _prepare_check,
     "translate": _translate,

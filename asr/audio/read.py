@@ -22,6 +22,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from asr.audio import archive
 from asr.audio.arrays import MOST_CHANNELS, required_rate, samples_of, takes_rate
 from asr.audio.streams import spooled
 from asr.errors import UserError
@@ -66,10 +67,10 @@ def read(source: Source, rate: int | None = None) -> Waveform:
     """Read a recording, average its channels and resample it to 16 kHz.
 
     Args:
-        source: a path; the bytes of a file; a binary stream such as `sys.stdin.buffer`, which need
-            not be seekable and is read to its end; or an array (S,) or (S, channels), floats in
-            [-1, 1] or integers of at most 32 bits over their whole range; or a tensor of torch,
-            (S,) or (channels, S); or a waveform.
+        source: a path, also one inside a tar archive (`asr.audio.archive`); the bytes of a file; a
+            binary stream such as `sys.stdin.buffer`, which need not be seekable and is read to its
+            end; or an array (S,) or (S, channels), floats in [-1, 1] or integers of at most 32 bits
+            over their whole range; or a tensor of torch, (S,) or (channels, S); or a waveform.
         rate: sample rate of an array or a tensor, in Hz; the others state their own.
 
     Raises:
@@ -143,8 +144,9 @@ def _read_path(path: str, longest: float) -> Iterator[Samples]:
             if os.fstat(file.fileno()).st_size == 0:
                 raise UserError(f"{path}: the file is empty")
             yield from _decode(path, file, path, longest)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
+            return
+    except (FileNotFoundError, NotADirectoryError):
+        inside = archive.content(path)
     except IsADirectoryError:
         raise UserError(f"{path}: a folder, wanted a recording") from None
     except OSError as error:
@@ -153,6 +155,9 @@ def _read_path(path: str, longest: float) -> Iterator[Samples]:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path!r}: not a file name ({error})") from None
+    if inside is None:
+        raise UserError(f"{path}: no such file")
+    yield from _read_bytes(inside, path, longest)
 
 
 def _read_bytes(content: bytes, name: str, longest: float) -> Iterator[Samples]:

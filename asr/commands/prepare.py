@@ -78,6 +78,13 @@ def run_nemo(lines: Path, manifest: Path, dev: Path | None, share: float) -> int
     return _write(read_nemo(lines), lines, manifest, dev, share)
 
 
+def run_webdataset(shards: Path, manifest: Path, dev: Path | None, share: float) -> int:
+    """Write the manifest of shards in the layout of WebDataset; otherwise as `run_folder`."""
+    from asr.corpora.shards import read_webdataset
+
+    return _write(read_webdataset(shards), shards, manifest, dev, share)
+
+
 def _write(
     entries: Sequence[Entry],
     source: Path,
@@ -111,6 +118,18 @@ def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:
         UserError: see `asr.corpora.pseudo_labels.prepare`.
     """
     print(_described(pseudo_labels.prepare(transcripts, output, keep)))
+    return 0
+
+
+def run_shards(manifest: Path, output: Path, megabytes: float) -> int:
+    """Copy the recordings of a manifest into shards and print the manifest of these; return 0.
+
+    Raises:
+        UserError: see `asr.corpora.shards.write_shards`.
+    """
+    from asr.corpora.shards import write_shards
+
+    print(_described(write_shards(manifest, output, megabytes)))
     return 0
 
 

@@ -35,6 +35,7 @@ def add_prepare(commands: Any) -> None:
     folder.add_argument("audio", type=Path, metavar="DIR", help="Folder, searched recursively.")
     _add_written(folder, "prepare_folder")
     _add_imports(kinds)
+    _add_shards(kinds)
 
     labels = add_command(
         kinds,
@@ -95,6 +96,28 @@ def _add_librispeech(kinds: Any) -> None:
     parser.set_defaults(command="prepare_librispeech")
 
 
+def _add_shards(kinds: Any) -> None:
+    shards = add_command(
+        kinds,
+        "shards",
+        "copy the recordings of a manifest into large files",
+        """Copy the recordings of a manifest into tar archives in the layout of WebDataset, and
+write DIR/manifest.jsonl, which asr train and asr evaluate read like any other. For network drives
+and object stores, which read a few large files faster than many small ones.""",
+        "  asr prepare shards my.jsonl /mnt/store/mine --megabytes 500",
+    )
+    shards.add_argument("manifest", type=Path, metavar="MANIFEST", help="JSON lines.")
+    shards.add_argument("folder", type=Path, metavar="DIR", help="Folder to write.")
+    shards.add_argument(
+        "--megabytes",
+        type=float,
+        default=1000.0,
+        metavar="MB",
+        help="Size from which on a shard is complete (default: %(default)g).",
+    )
+    shards.set_defaults(command="prepare_shards")
+
+
 def _add_imports(kinds: Any) -> None:
     """Add the lists of other tools."""
     table = add_command(
@@ -149,6 +172,13 @@ def _add_imports(kinds: Any) -> None:
             "Write the manifest of JSON lines with audio_filepath and text. Lines with an offset\n"
             "are written as FLAC files next to the manifest.",
             "JSON lines.",
+        ),
+        (
+            "webdataset",
+            "manifest of shards in the layout of WebDataset",
+            "Write the manifest of a folder of .tar files with key.flac (or another format) and\n"
+            "the text in key.txt or key.json. The recordings stay in the shards.",
+            "Folder of the shards.",
         ),
     ):
         parser = add_command(

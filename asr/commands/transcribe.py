@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import numpy as np
 
+from asr.audio import archive
 from asr.audio.find import find_audio
 from asr.audio.read import stated_seconds
 from asr.commands.options import Decoding
@@ -118,7 +119,7 @@ def _expand(paths: Sequence[str]) -> tuple[list[Recording], int]:
     missing = 0
     for path in paths:
         try:
-            if path != STDIN and not Path(path).exists():
+            if path != STDIN and not (Path(path).exists() or archive.is_there(path)):
                 raise UserError(f"{path}: no such file or folder")
             root = Path(path) if Path(path).is_dir() else Path(path).parent
             for each in find_audio([path]):

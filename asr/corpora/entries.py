@@ -12,6 +12,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from asr.audio import archive
 from asr.audio.read import SAMPLE_RATE, Waveform, read
 from asr.corpora.left_out import EMPTY, MISSING, LeftOut
 from asr.corpora.manifest import Utterance, audio_duration, write_manifest
@@ -60,7 +61,7 @@ def write_entries(
     """
     if not entries:
         raise UserError(f"{source}: no utterances in it")
-    missing = sorted({each.audio for each in entries if not each.audio.is_file()})
+    missing = sorted({each.audio for each in entries if not archive.is_there(each.audio)})
     left_out = [LeftOut(each, MISSING) for each in missing]
     absent = set(missing)
     kept = [each for each in entries if each.audio not in absent]

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import soundfile
 
+from asr.audio import archive
 from asr.audio.read import UNKNOWN_FRAMES, read, stated_seconds
 from asr.checksums import write_whole
 from asr.errors import UserError
@@ -198,7 +199,7 @@ def audio_duration(audio: Path) -> float:
 
     Raises UserError if the file is missing or is not audio that can be decoded.
     """
-    if not audio.is_file():
+    if not archive.is_there(audio):
         raise UserError(f"no such audio file: {audio}")
     # Without a header, ffmpeg may support the format; otherwise reading raises.
     stated = stated_seconds(audio)
@@ -323,7 +324,7 @@ def _checked_duration(audio: Path) -> float:
     try:
         sound = soundfile.SoundFile(str(audio))
     except (soundfile.SoundFileError, TypeError):
-        return duration  # ffmpeg has decoded all of it
+        return duration  # all of it was decoded: by ffmpeg, or out of an archive
     with sound:
         if sound.frames >= UNKNOWN_FRAMES:
             return duration
