@@ -74,9 +74,12 @@ def content(path: str | os.PathLike[str]) -> bytes | None:
     extent = members(archive).get(name)
     if extent is None:
         raise UserError(f"{archive}: no file {name} in it")
-    with archive.open("rb") as file:
-        file.seek(extent.offset)
-        read = file.read(extent.size)
+    try:
+        with archive.open("rb") as file:
+            file.seek(extent.offset)
+            read = file.read(extent.size)
+    except OSError as error:
+        raise UserError(f"{archive}: cannot be read: {error.strerror or error}") from error
     if len(read) < extent.size:
         raise UserError(f"{archive}: damaged: it ends within {name}")
     return read
@@ -94,8 +97,10 @@ def _members(archive: str, changed: int, size: int) -> dict[str, Extent]:
     """Read the index or the headers; changed, size: of the file: another one is read anew."""
     try:
         index = json.loads(_index_of(Path(archive)).read_text("utf-8"))
-        if index["size"] == size:
-            return {name: Extent(*map(int, each)) for name, each in index["members"].items()}
+        found = {name: Extent(*map(int, each)) for name, each in index["members"].items()}
+        inside = (0 <= each.offset <= each.offset + each.size <= size for each in found.values())
+        if index["size"] == size and all(inside):
+            return found
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass  # there is none, or it is damaged or of another archive
     with tarfile.open(archive, "r:") as opened:

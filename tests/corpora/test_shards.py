@@ -117,7 +117,15 @@ def test_an_index_saves_the_headers(tmp_path, monkeypatch):
     archive._members.cache_clear()
     monkeypatch.setattr(tarfile, "open", None)
     assert archive.members(path) == tarred and archive.content(path / "two.txt") == b"22"
-    for damaged in ("{", "[]", '{"size": 3, "members": {}}', index.read_text().replace("[", "[0,")):
+    whole = index.read_text()
+    for damaged in (
+        "{",
+        "[]",
+        '{"size": 3, "members": {}}',
+        whole.replace("[", "[0,"),
+        whole.replace("[512, 1]", "[-512, 1]"),
+        whole.replace("[512, 1]", "[512, 1000000]"),
+    ):
         archive._members.cache_clear()
         index.write_text(damaged)
         with pytest.raises(TypeError, match="not callable"):  # the headers are read after all

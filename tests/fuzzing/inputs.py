@@ -18,6 +18,7 @@ from tones import write_tones
 
 from asr.audio.read import read
 from asr.cli import main
+from asr.corpora.shards import write_shards
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.models.boundary import BoundaryModel
 from asr.models.folder import save_folder
@@ -178,7 +179,17 @@ def _corpora(folder: Path) -> list[Case]:
     labels = ["prepare", "pseudo-labels", "{}/transcripts.jsonl", "{}/corpus"]
     libri = ["prepare", "librispeech", "{}", "{}/out"]
     check = ["prepare", "check", "{}/manifest.jsonl"]
+    write_shards(folder / "manifest.jsonl", folder / "shards", 1)
+    sharded = ["prepare", "check", "{}/shards/manifest.jsonl"]
     return [
+        Case("shard", folder, "shards/000000.tar", sharded),
+        Case("shard index", folder, "shards/000000.tar.index.json", sharded),
+        Case(
+            "webdataset",
+            folder,
+            "shards/000000.tar",
+            ["prepare", "webdataset", "{}/shards", "{}/out.jsonl"],
+        ),
         Case("prepare text", folder, "own/one.txt", prepare),
         Case("prepare audio", folder, "own/two.wav", prepare),
         Case("pseudo-labels", folder, "transcripts.jsonl", labels),
