@@ -24,12 +24,10 @@ import numpy as np
 from long_recordings import Recording, alone, compose, in_gaps, word_error_rate
 from numpy.typing import NDArray
 
-from asr.audio.mel import SECONDS_PER_FRAME
 from asr.audio.read import SAMPLE_RATE
-from asr.audio.speech import above_background
 from asr.corpora.manifest import read_manifest, read_noise, select
 from asr.errors import exit_status
-from asr.inference.cutting import FRAME, Detector, detector, no_speech, pieces
+from asr.inference.cutting import Detector, by_energy, detector, in_frames, pieces
 from asr.inference.decoding import decode_many
 from asr.inference.recognizer import Recognizer
 from asr.render.tables import text_table
@@ -44,24 +42,11 @@ Samples = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 
-def in_frames(mask: Mask, seconds: float, samples: int) -> Mask:
-    """Return which frames of `FRAME` of a recording have speech; mask: one for `seconds` each."""
-    found = no_speech(samples)
-    places = ((np.flatnonzero(mask) + 0.5) * seconds / FRAME).astype(int)
-    found[places[places < len(found)]] = True
-    return found
-
-
 def whole_frames(samples: Samples, size: int) -> Samples:
     """Return samples as frames (F, size), padded with zeros."""
     padded = np.zeros(-(-len(samples) // size) * size, np.float32)
     padded[: len(samples)] = samples
     return padded.reshape(-1, size)
-
-
-def by_level(samples: Samples) -> Mask:
-    """Detect frames that are louder than the background."""
-    return in_frames(above_background(samples), SECONDS_PER_FRAME, len(samples))
 
 
 def webrtc(vad: Any) -> Detector:
@@ -96,7 +81,7 @@ def silero(session: Any) -> Detector:
 
 def detectors(recognizer: Recognizer) -> dict[str, Detector]:
     """Return the detectors that are installed, by name."""
-    found = {"CTC (asr transcribe)": detector(recognizer.loaded), "level": by_level}
+    found = {"CTC (asr transcribe)": detector(recognizer.loaded), "level": by_energy}
     if _has("webrtcvad"):
         import webrtcvad
 

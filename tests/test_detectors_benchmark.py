@@ -1,4 +1,4 @@
-"""The benchmark of detectors: frames, and detectors that run frame by frame."""
+"""The benchmark of detectors, which run frame by frame."""
 
 import runpy
 import sys
@@ -16,11 +16,6 @@ def benchmark():
     sys.path.insert(0, str(FOLDER))
     yield SimpleNamespace(**runpy.run_path(str(FOLDER / "detectors.py")))
     sys.path.remove(str(FOLDER))
-
-
-def test_frames_of_another_length_mark_those_of_40_ms(benchmark):
-    mask = np.array([False, True, False, False, True])  # 0.03 to 0.06 s, 0.12 to 0.15 s
-    assert benchmark.in_frames(mask, 0.03, 2400).tolist() == [False, True, False, True]
 
 
 def test_a_last_frame_is_padded(benchmark):

@@ -48,7 +48,7 @@ def detector(loaded: LoadedModel) -> Detector:
 
     def detect(samples: Samples) -> Mask:
         if not loaded.engine.has_ctc:
-            return _by_energy(samples)
+            return by_energy(samples)
         piece = piece_of(samples)
         if piece.is_silent:  # need not be encoded
             return no_speech(len(samples))
@@ -70,7 +70,20 @@ def speech_frames(loaded: LoadedModel, encoded: EncodedAudio, samples: int) -> M
     assert encoded.ctc is not None
     symbols = 1 - np.exp(encoded.ctc[0, : int(encoded.ctc_lengths[0]), BLANK])
     seconds = loaded.seconds_per_annotation * encoded.lengths[0] / encoded.ctc_lengths[0]
-    return _resampled(symbols > SPEECH, float(seconds), samples)
+    return in_frames(symbols > SPEECH, float(seconds), samples)
+
+
+def by_energy(samples: Samples) -> Mask:
+    """Return the frames (⌈samples / 640⌉,) that are louder than the background."""
+    return in_frames(above_background(samples), SECONDS_PER_FRAME, len(samples))
+
+
+def in_frames(mask: Mask, seconds: float, samples: int) -> Mask:
+    """Return the frames (⌈samples / 640⌉,) with speech; mask: one value for `seconds` each."""
+    found = no_speech(samples)
+    places = ((np.flatnonzero(mask) + 0.5) * seconds / FRAME).astype(int)
+    found[places[places < len(found)]] = True
+    return found
 
 
 def pieces(blocks: Iterable[Samples], detect: Detector, longest: float) -> Iterator[Piece]:
@@ -172,18 +185,6 @@ def _at_least(blocks: Iterator[Samples], size: int) -> tuple[Samples, Iterator[S
 def _chain(first: Samples, rest: Iterator[Samples]) -> Iterator[Samples]:
     yield first
     yield from rest
-
-
-def _by_energy(samples: Samples) -> Mask:
-    return _resampled(above_background(samples), SECONDS_PER_FRAME, len(samples))
-
-
-def _resampled(mask: Mask, seconds: float, samples: int) -> Mask:
-    """Return whether any value of a mask, one for `seconds`, falls into each frame of samples."""
-    found = no_speech(samples)
-    places = ((np.flatnonzero(mask) + 0.5) * seconds / FRAME).astype(int)
-    found[places[places < len(found)]] = True
-    return found
 
 
 def _runs(mask: Mask) -> Sequence[tuple[int, int]]:

@@ -103,7 +103,7 @@ class WordModel:
             )
         (self._space,) = vocabulary.encode(" ")
         self._size = len(vocabulary)
-        # First what is large while it is built, then what is large.
+        # The lexicon and the spelling take more memory while they are built than afterwards: first.
         self._lexicon = Lexicon(ngrams.words, vocabulary)
         spelt = spell(ngrams.words, vocabulary)
         self._spelling = NgramModel.train(spelt, len(vocabulary), SPELLING_ORDER)

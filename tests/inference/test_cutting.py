@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asr.audio.read import SAMPLE_RATE
-from asr.inference.cutting import FRAME, GAP, MARGIN, next_cut, pieces
+from asr.inference.cutting import FRAME, GAP, MARGIN, in_frames, next_cut, pieces
 
 SIZE = round(FRAME * SAMPLE_RATE)
 
@@ -118,3 +118,8 @@ def test_a_recording_is_read_only_as_far_as_its_pieces_need():
         piece = next(found)
         held.append(5 * taken - (piece.start + piece.duration))
     assert max(held) < 60  # seconds
+
+
+def test_frames_of_another_length_mark_those_of_40_ms():
+    mask = np.array([False, True, False, False, True])  # 0.03 to 0.06 s, 0.12 to 0.15 s
+    assert in_frames(mask, 0.03, 2400).tolist() == [False, True, False, True]

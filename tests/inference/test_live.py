@@ -18,7 +18,7 @@ from asr import cli
 from asr.audio.read import read
 from asr.errors import UserError
 from asr.inference import live
-from asr.inference.cutting import _by_energy, no_speech
+from asr.inference.cutting import by_energy, no_speech
 from asr.inference.live import Finalised, LiveText, Partial, pcm_samples
 from asr.inference.recognizer import Recognizer
 from asr.inference.segments import silence
@@ -41,11 +41,11 @@ def spoken():
 
 
 @pytest.fixture(autouse=True)
-def hearing_by_energy(monkeypatch):
+def hearingby_energy(monkeypatch):
     """Find pauses by energy: random weights find none."""
 
     def heard(_, samples, has_text):
-        mask = _by_energy(samples)
+        mask = by_energy(samples)
         return mask, f"{len(samples)} samples" if mask.any() else ""
 
     monkeypatch.setattr(LiveText, "_decoded", heard)
@@ -91,7 +91,7 @@ def test_partial_text_is_that_of_all_that_was_given(recognizer, spoken, monkeypa
 
     def heard(_, samples, has_text):
         wanted.append(has_text)
-        return _by_energy(samples), f"{len(samples)} samples" if has_text else ""
+        return by_energy(samples), f"{len(samples)} samples" if has_text else ""
 
     monkeypatch.setattr(LiveText, "_decoded", heard)
     text = LiveText(recognizer)
