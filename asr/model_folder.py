@@ -26,6 +26,8 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # Beside the weights, where there are any:
 LANGUAGE_MODEL = "words.npz"  # see `WordModel.load`
 BOUNDARIES = "boundaries.safetensors"  # see `asr.models.boundary`
+VOICE_ACTIVITY = "voice_activity.safetensors"  # see `asr.models.voice_activity`
+NETWORKS = (BOUNDARIES, VOICE_ACTIVITY)
 # Of `asr export`; the features only where the model computes its own:
 ENCODER_GRAPH, STEP_GRAPH, FEATURES_GRAPH = "encoder.onnx", "step.onnx", "features.onnx"
 SCALE = ".scale"  # suffix of a matrix of 8 bits: one factor a row
@@ -42,6 +44,7 @@ class Usage:
     language_model: the model of the package whose language models are used, or an absolute path;
     empty: its own.
     boundaries: that whose boundary model is used, likewise.
+    voice_activity: that whose voice activity model cuts long recordings, likewise.
     confidence: the calibration of word confidence (`asr.inference.confidence.Calibration`), if any.
     written: the model of the package that puts punctuation and case into its transcripts (task
     "written"; see `asr.runtime.punctuator`); empty: none.
@@ -51,6 +54,7 @@ class Usage:
     decoding: dict[str, Any] = field(default_factory=dict)
     language_model: str = ""
     boundaries: str = ""
+    voice_activity: str = ""
     confidence: dict[str, float] = field(default_factory=dict)
     written: str = ""
     plausibility: dict[str, float] = field(default_factory=dict)
@@ -88,6 +92,15 @@ class ModelFolder:
             UserError: the named model has none.
         """
         return self._own_or_named(BOUNDARIES, self.usage.boundaries, "boundary model")
+
+    @property
+    def voice_activity_file(self) -> Path | None:
+        """The voice activity model, found like `language_model_file`.
+
+        Raises:
+            UserError: the named model has none.
+        """
+        return self._own_or_named(VOICE_ACTIVITY, self.usage.voice_activity, "voice activity model")
 
     def _own_or_named(self, file_name: str, model: str, what: str) -> Path | None:
         file = (_named(model) or self.path) / file_name
@@ -174,7 +187,7 @@ def _parsed(path: Path, config: dict[str, Any]) -> ModelFolder:
         },
         usage=usage,
     )
-    texts = ("task", "language_model", "boundaries", "written")
+    texts = ("task", "language_model", "boundaries", "voice_activity", "written")
     for name in ("task", "model", "notes", *vars(usage)):
         value = getattr(usage if name in vars(usage) else found, name)
         if not isinstance(value, str if name in texts else dict):

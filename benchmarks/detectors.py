@@ -16,6 +16,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,9 @@ def silero(session: Any) -> Detector:
 
 def detectors(recognizer: Recognizer) -> dict[str, Detector]:
     """Return the detectors that are installed, by name."""
-    found = {"CTC (asr transcribe)": detector(recognizer.loaded), "level": by_energy}
+    by_ctc = replace(recognizer.loaded, voice_activity=None)
+    found = {"asr transcribe": detector(recognizer.loaded), "CTC": detector(by_ctc)}
+    found["level"] = by_energy
     if _has("webrtcvad"):
         import webrtcvad
 

@@ -3,7 +3,7 @@
     python recipes/ship.py runs/continued/model asr/pretrained/english
     python recipes/ship.py runs/continued/model english-int8 --bits 8
     python recipes/ship.py runs/plus/model asr/pretrained/english-plus --language-model english \
-        --boundaries english --written written --set fastest=0.0
+        --boundaries english --voice-activity english --written written --set fastest=0.0
 
 16 bits halve the size and do not change transcripts; 8 bits halve it again (one scale per row).
 Language models of the source are copied unchanged; without any, those of the target are kept. The
@@ -54,6 +54,9 @@ def main() -> None:
         "--boundaries", metavar="NAME", help="use the boundary model of a packaged model"
     )
     parser.add_argument(
+        "--voice-activity", metavar="NAME", help="use the voice activity model of a packaged model"
+    )
+    parser.add_argument(
         "--written", metavar="NAME", help="use a packaged model of punctuation and case"
     )
     parser.add_argument(
@@ -73,6 +76,7 @@ def main() -> None:
         decoding,
         language_model=arguments.language_model,
         boundaries=arguments.boundaries,
+        voice_activity=arguments.voice_activity,
         written=arguments.written,
     )
     size = (arguments.target / WEIGHTS).stat().st_size / 1e6

@@ -9,7 +9,7 @@ CHECKS = (
     "-m ruff format --check .",
     "-m mypy",
     "docs/build.py",
-    "-m pytest -q -n 2",
+    "-m pytest -q -n 2 --dist worksteal",
 )
 
 for check in CHECKS:

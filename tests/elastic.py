@@ -16,6 +16,8 @@ import threading
 from asr.cli import main
 from asr.training import distributed, loop
 
+RESTARTED = "a further attempt of this process"
+
 
 def strike(number: int, step: float, rank: int) -> None:
     """Send the signal to this process before or during a step, if it has this rank."""
@@ -37,4 +39,6 @@ if __name__ == "__main__":
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         name, step, rank = sys.argv[1:4]
         strike(signal.Signals[name], float(step), int(rank))
+    else:
+        print(RESTARTED, file=sys.stderr, flush=True)
     raise SystemExit(main(sys.argv[4:]))

@@ -23,12 +23,14 @@ from asr.inference.pieces import whole
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.lm.lookahead import WordModel
 from asr.models.boundary import FRAMES, REACH, BoundaryModel
-from asr.runtime.boundary import boundary_features
+from asr.models.voice_activity import VoiceActivityModel
+from asr.runtime.numpy_runtime.features import standardised_log_mel
 from asr.text.vocabulary import EOS, Vocabulary
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "librispeech"
 SYNTHESIZE = runpy.run_path(str(RECIPE / "synthesize.py"))
 BOUNDARIES = runpy.run_path(str(RECIPE / "boundaries.py"))
+VOICE_ACTIVITY = runpy.run_path(str(RECIPE / "voice_activity.py"))
 LINES = [" ".join(f"w{line}x{word}" for word in range(line % 7 + 1)) for line in range(300)]
 
 
@@ -288,7 +290,7 @@ def test_boundaries_are_looked_for_around_the_times_of_the_recogniser(tmp_path):
     places = torch.tensor([round(100 * rough.start), round(100 * rough.end)])
     assert found.true.tolist() == (torch.tensor([100, 150]) - places).tolist()
     assert found.is_end.tolist() == [False, True]
-    features = torch.from_numpy(boundary_features(piece.samples))
+    features = torch.from_numpy(standardised_log_mel(piece.samples))
     reach = REACH + BOUNDARIES["JITTER"]
     around = places[:, None] + torch.arange(-reach, reach + 1)
     wanted = features[around.clamp(0, len(features) - 1)]
@@ -321,3 +323,46 @@ def test_boundaries_are_written_beside_the_model(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [*arguments, str(tmp_path / "no.jsonl")])
     with pytest.raises(UserError, match=r"no\.jsonl: cannot be read"):
         BOUNDARIES["main"]()
+
+
+def test_windows_hold_speech_with_its_marks_and_sounds_without():
+    marked, random = VOICE_ACTIVITY["Marked"], np.random.default_rng(0)
+    speech = marked(np.full(64_000, 0.05, np.float32), np.ones(100, bool))
+    noise = [np.random.default_rng(1).uniform(-0.01, 0.01, 16_000).astype(np.float32)]
+    windows = [VOICE_ACTIVITY["window"]([speech], noise, random) for _ in range(40)]
+    assert {len(each.samples) for each in windows} == {320_000}
+    shares = [each.symbols.mean() for each in windows]
+    assert min(shares) < 0.4 and max(shares) > 0.8
+    offsets = np.stack([each.samples.reshape(500, 640).mean(1) for each in windows])
+    sounds = np.stack([each.samples.reshape(500, 640).std(1) for each in windows])
+    symbols = np.stack([each.symbols for each in windows])
+    levels = 0.05 * 10 ** (np.array([-18, 6]) / 20)  # of the speech, a constant here
+    assert levels[0] * 0.8 < offsets[symbols].min() < offsets[symbols].max() < levels[1] * 1.2
+    assert np.abs(offsets[~symbols]).max() < 2 * levels[0]
+    assert sounds[~symbols].min() == 0 and sounds[~symbols].max() > 0.05  # silence, and sounds
+
+
+def test_voice_activity_is_learnt_from_a_recogniser_and_written_beside_it(
+    tmp_path, monkeypatch, capsys
+):
+    folder = write_tiny_model(tmp_path / "model")
+    speech = RECIPE.parents[1] / "data" / "speech" / "manifest.jsonl"
+    arguments = [str(folder), "--speech", str(speech), "--noise", str(speech)]
+    sizes = ["--windows", "20", "--epochs", "1", "--most", "12"]
+    monkeypatch.setattr(sys, "argv", ["voice_activity.py", *arguments, *sizes])
+    VOICE_ACTIVITY["main"]()
+    assert "5 utterances in 20 windows; on windows of 1\nothers" in capsys.readouterr().out
+    assert LoadedModel.load(folder).voice_activity is not None
+
+
+def test_voice_activity_is_learnt():
+    torch.manual_seed(0)
+    spoken = torch.randn(40, 500, 160)
+    symbols = (torch.arange(500) % 100 < 60).expand(40, -1)
+    spoken[symbols] += 1.0
+    windows = VOICE_ACTIVITY["Windows"](spoken.half(), symbols)
+    model = VoiceActivityModel(160)
+    before = sum(VOICE_ACTIVITY["errors"](model.eval(), windows))
+    VOICE_ACTIVITY["fit"](model, windows, 6)
+    missed, false = VOICE_ACTIVITY["errors"](model, windows)
+    assert missed < 0.05 and false < 0.05 and before > 0.5

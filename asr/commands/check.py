@@ -10,9 +10,9 @@ from typing import NamedTuple
 from asr.checksums import CHECKSUMS, read_checksums, read_verified, write_checksums
 from asr.errors import UserError, complain
 from asr.model_folder import (
-    BOUNDARIES,
     CONFIG,
     LANGUAGE_MODEL,
+    NETWORKS,
     WEIGHTS,
     find_folder,
     read_arrays,
@@ -95,7 +95,7 @@ def _names(model: Path) -> list[str]:
         listed = {*read_checksums(model)}
     except UserError:
         listed = {CHECKSUMS}
-    known = {CONFIG, WEIGHTS, LANGUAGE_MODEL, BOUNDARIES}
+    known = {CONFIG, WEIGHTS, LANGUAGE_MODEL, *NETWORKS}
     there = {each.name for each in model.glob("*.json")} - {CHECKSUMS}
     return sorted(listed | there | {name for name in known if (model / name).exists()})
 

@@ -1,7 +1,8 @@
-"""Recordings of any length → pieces, cut in the pauses that the CTC head of the model finds.
+"""Recordings of any length → pieces, cut in pauses.
 
-A first pass encodes the recording in windows and marks the frames with a symbol in them. Its memory
-does not depend on the length of the recording.
+A first pass marks the frames with speech, in windows: by the voice activity model of the model's
+folder, or by the model's own CTC head, which costs as much as encoding the recording once more. Its
+memory does not depend on the length of the recording.
 """
 
 from __future__ import annotations
@@ -44,14 +45,16 @@ class Cut(NamedTuple):
 
 
 def detector(loaded: LoadedModel) -> Detector:
-    """Return a detector by the CTC head of a model, or by energy for a model without one."""
+    """Return a detector by what a model has: voice activity model, CTC head, or by energy."""
 
     def detect(samples: Samples) -> Mask:
-        if not loaded.engine.has_ctc:
+        if loaded.voice_activity is None and not loaded.engine.has_ctc:
             return by_energy(samples)
         piece = piece_of(samples)
         if piece.is_silent:  # need not be encoded
             return no_speech(len(samples))
+        if loaded.voice_activity is not None:
+            return loaded.voice_activity(samples)
         return speech_frames(loaded, loaded.engine.encode(pad([piece])), len(samples))
 
     return detect

@@ -22,6 +22,7 @@ from asr.runtime.caching import CachingEngine
 from asr.runtime.engine import Engine
 from asr.runtime.load import load_engine
 from asr.runtime.punctuator import Punctuator
+from asr.runtime.voice_activity import VoiceActivity
 from asr.search.hotwords import HotwordGraph
 from asr.search.word_penalty import WordPenalty
 from asr.tables import from_table
@@ -40,7 +41,8 @@ class LoadedModel:
 
     engine: computes the model. language_model_file: word n-grams (`asr.lm.word_ngrams`), or None;
     another one is set by `with_language_model`. words: reads it. boundaries: the network that
-    refines word times, or None.
+    refines word times, or None. voice_activity: that which finds the speech in long recordings, or
+    None.
     decoding: the model's own defaults of the search. calibration: of word confidence with these
     defaults, or None. plausibility: of segments with these defaults, or None. writer: reads the
     model that writes transcripts with punctuation and case, or None. hotwords: words that the
@@ -53,6 +55,7 @@ class LoadedModel:
     language_model_file: Path | None = None
     words: Lazy[WordModel] | None = None
     boundaries: BoundaryRefiner | None = None
+    voice_activity: VoiceActivity | None = None
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     calibration: Calibration | None = None
     writer: Lazy[Punctuator] | None = None
@@ -79,7 +82,7 @@ class LoadedModel:
         settings, usage = from_table(SpeechSettings, folder.model), folder.usage
         vocabulary = Vocabulary.from_json(folder.vocabularies["vocabulary"])
         file, writer = folder.language_model_file, folder.written_folder
-        boundaries = folder.boundaries_file
+        boundaries, voice_activity = folder.boundaries_file, folder.voice_activity_file
         return cls(
             load_engine(folder, settings, len(vocabulary), device, runtime),
             vocabulary,
@@ -87,6 +90,7 @@ class LoadedModel:
             language_model_file=file,
             words=None if file is None else Lazy(lambda: WordModel.load(file, vocabulary)),
             boundaries=BoundaryRefiner.load(boundaries, vocabulary) if boundaries else None,
+            voice_activity=VoiceActivity.load(voice_activity) if voice_activity else None,
             decoding=from_table(DecodingOptions, usage.decoding, f"{folder.path}: decoding"),
             calibration=_fitted(Calibration, usage.confidence, f"{folder.path}: confidence"),
             writer=None if writer is None else Lazy(lambda: Punctuator.load(writer)),

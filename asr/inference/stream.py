@@ -22,7 +22,7 @@ from asr.inference.sources import (
 )
 from asr.results import Segment
 
-_READ = 0.5  # share of a piece's progress that is reported when it is read: the first pass encodes
+_READ = 0.1  # share of a piece's progress that is reported when it is read
 READ_AHEAD_BATCHES = 4  # of pieces that are read, and sorted by length, before any is decoded
 
 

@@ -42,9 +42,9 @@ class BoundaryModel(nn.Module):
     def forward(self, features: Tensor, characters: Tensor, is_end: Tensor) -> Tensor:
         """Return the logits (N, FRAMES) of the offsets of N boundaries.
 
-        features: (N, FRAMES, mels) of `asr.runtime.boundary.boundary_features`. characters: (N,
-        CHARACTERS) ids, the blank where there is no character. is_end: (N,) bool, true for the end
-        of a word, false for a start.
+        features: (N, FRAMES, mels) of `standardised_log_mel`. characters: (N, CHARACTERS) ids, the
+            blank where there is no character. is_end: (N,) bool, true for the end of a word, false
+            for a start.
         """
         pairs = features.unflatten(2, (-1, 2)).mean(3).transpose(1, 2)  # (N, mels / 2, FRAMES)
         tables = torch.arange(CHARACTERS, device=characters.device) * self.symbols

@@ -21,7 +21,9 @@ from asr.model_folder import (
     CONFIG,
     FORMAT,
     LANGUAGE_MODEL,
+    NETWORKS,
     SCALE,
+    VOICE_ACTIVITY,
     WEIGHTS,
     ModelFolder,
     Usage,
@@ -37,6 +39,7 @@ __all__ = [
     "CONFIG",
     "FORMAT",
     "LANGUAGE_MODEL",
+    "VOICE_ACTIVITY",
     "WEIGHTS",
     "ModelFolder",
     "Usage",
@@ -77,7 +80,7 @@ def save_folder(
     files[WEIGHTS] = weights
     for name, content in files.items():
         write_whole(path / name, content)
-    write_checksums(path, {*files, LANGUAGE_MODEL, BOUNDARIES})
+    write_checksums(path, {*files, LANGUAGE_MODEL, *NETWORKS})
 
 
 def pack(state: dict[str, Tensor], bits: int, path: Path) -> bytes:
@@ -105,13 +108,15 @@ def copy_folder(
     *,
     language_model: str | None = None,
     boundaries: str | None = None,
+    voice_activity: str | None = None,
     written: str | None = None,
 ) -> None:
     """Write a copy of a model folder with weights of `bits` bits.
 
-    Language models and boundary model are copied unchanged; without any, those of the target stay.
+    Language models and the networks beside the weights are copied unchanged; without any, those of
+    the target stay.
     Of absolute paths in its notes, which another machine does not have, the last name is kept.
-    decoding, language_model, boundaries, written: see `Usage`; None keeps those of the source.
+    decoding and the others: see `Usage`; None keeps those of the source.
 
     Raises:
         UserError: the source is no model folder, or as in `save_folder`.
@@ -121,6 +126,7 @@ def copy_folder(
         "decoding": decoding,
         "language_model": language_model,
         "boundaries": boundaries,
+        "voice_activity": voice_activity,
         "written": written,
     }
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -150,13 +156,14 @@ def _without_places(notes: Any) -> Any:
 
 
 def copy_companions(source: Path, target: Path) -> None:
-    """Copy the language models and the boundary model of a model folder to another one."""
+    """Copy what stands beside the weights of a model folder to another one."""
     if target.samefile(source):
         return
     ngrams = source / LANGUAGE_MODEL
-    if (source / BOUNDARIES).is_file():
-        shutil.copy(source / BOUNDARIES, target)
-        renew_checksum(target / BOUNDARIES)
+    for name in NETWORKS:
+        if (source / name).is_file():
+            shutil.copy(source / name, target)
+            renew_checksum(target / name)
     if ngrams.is_file():
         recurrent = ngrams.with_suffix("")
         shutil.rmtree(target / recurrent.name, ignore_errors=True)

@@ -9,7 +9,13 @@ from typing import Final, NamedTuple
 from torch import Tensor
 
 from asr.errors import UserError
-from asr.model_folder import BOUNDARIES, LANGUAGE_MODEL, PRETRAINED, ModelFolder
+from asr.model_folder import (
+    BOUNDARIES,
+    LANGUAGE_MODEL,
+    PRETRAINED,
+    VOICE_ACTIVITY,
+    ModelFolder,
+)
 from asr.models.folder import (
     WEIGHTS,
     copy_companions,
@@ -106,6 +112,7 @@ def _write(
             usage,
             language_model=_named_by(folder, usage.language_model, LANGUAGE_MODEL),
             boundaries=_named_by(folder, usage.boundaries, BOUNDARIES),
+            voice_activity=_named_by(folder, usage.voice_activity, VOICE_ACTIVITY),
         )
     if shrunk.is_pruned:
         usage = replace(usage, confidence={}, plausibility={})

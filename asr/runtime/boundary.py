@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +16,9 @@ from asr.audio.mel import FRAMES_PER_SECOND, MELS
 from asr.errors import UserError
 from asr.model_folder import read_arrays
 from asr.results import Character, Word
-from asr.runtime.numpy_runtime.features import LogMel
+from asr.runtime.numpy_runtime.features import standardised_log_mel
 from asr.runtime.numpy_runtime.layers import Array, Linear, TimeConvolution, Weights
 from asr.text.vocabulary import Vocabulary
-
-LEAST_DEVIATION: Final = 0.5  # of a filter, in nats; steady noise is not amplified further
 
 
 class Network(Protocol):
@@ -40,7 +37,7 @@ class Network(Protocol):
     ) -> NDArray[np.int64]:
         """Return the offset (N,) of each boundary, in frames.
 
-        features: (N, 2 · reach + 1, MELS), see `boundary_features`. characters: (N, 2 · context)
+        features: (N, 2 · reach + 1, MELS), see `standardised_log_mel`. characters: (N, 2 · context)
         ids. is_end: (N,) bool.
         """
 
@@ -151,7 +148,7 @@ class BoundaryRefiner:
         samples: (S,), of the audio in which the times, in seconds, lie; with less than a window,
         25 ms, nothing changes. duration: of that audio, in seconds.
         """
-        if not words or not len(features := boundary_features(samples)):
+        if not words or not len(features := standardised_log_mel(samples)):
             return list(characters), list(words)
         boundaries = word_boundaries(words, self.vocabulary, self.model.context)
         return move_boundaries(characters, words, self.times(features, boundaries), duration)
@@ -159,31 +156,13 @@ class BoundaryRefiner:
     def times(self, features: Array, boundaries: WordBoundaries) -> NDArray[np.float64]:
         """Return the predicted time (N,) of each boundary, in seconds.
 
-        features: (F, MELS), F not 0; see `boundary_features`.
+        features: (F, MELS), F not 0; see `standardised_log_mel`.
         """
         frames = nearest_frames(boundaries.times)
         reach = np.arange(-self.model.reach, self.model.reach + 1)
         around = features[(frames[:, None] + reach).clip(0, len(features) - 1)]  # (N, ·, MELS)
         offsets = self.model.offsets(around, boundaries.characters, boundaries.is_end)
         return np.asarray((frames + offsets) / FRAMES_PER_SECOND)
-
-
-def boundary_features(samples: Array) -> Array:
-    """Return the input (F, MELS) of a boundary model for samples (S,), whatever the recogniser is.
-
-    These are log-mel features; each filter has the mean 0 and the deviation 1 in the recording.
-    """
-    features = _log_mel()(samples)
-    if not len(features):
-        return features
-    features -= features.mean(0)
-    features /= features.std(0).clip(LEAST_DEVIATION)
-    return features
-
-
-@cache
-def _log_mel() -> LogMel:
-    return LogMel(MELS, utterance_mean=True)
 
 
 def nearest_frames(times: NDArray[np.float64]) -> NDArray[np.int64]:

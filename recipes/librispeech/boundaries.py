@@ -36,7 +36,8 @@ from asr.inference.pieces import whole
 from asr.inference.recognizer import Recognizer
 from asr.models.boundary import CONTEXT, FRAMES, REACH, BoundaryModel, surroundings
 from asr.models.folder import BOUNDARIES
-from asr.runtime.boundary import boundary_features, nearest_frames
+from asr.runtime.boundary import nearest_frames
+from asr.runtime.numpy_runtime.features import standardised_log_mel
 
 KEPT_OUT = 10  # one of this many utterances is held out
 JITTER = 4  # frames, largest random shift of a rough time in training
@@ -69,7 +70,7 @@ def examples_of(loaded: LoadedModel, audio: Path, text: str, times: list[Timed])
         print(f"{audio.stem}: left out: {error}", file=sys.stderr)
         return None
     boundaries = word_boundaries(words, loaded.vocabulary, CONTEXT)
-    features = torch.from_numpy(boundary_features(piece.samples))
+    features = torch.from_numpy(standardised_log_mel(piece.samples))
     taken = [2 * at + side for at in known for side in (0, 1)]
     true = [round(each * FRAMES_PER_SECOND) for at in known for each in known[at][1:]]
     if not taken:

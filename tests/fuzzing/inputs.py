@@ -20,11 +20,14 @@ from asr.audio.read import read
 from asr.cli import main
 from asr.corpora.shards import write_shards
 from asr.lm.estimation import lexicon_of, train_word_ngrams
+from asr.model_folder import BOUNDARIES, NETWORKS, VOICE_ACTIVITY
 from asr.models.boundary import BoundaryModel
 from asr.models.folder import save_folder
 from asr.models.language import build_language_model
 from asr.models.settings import LanguageSettings
 from asr.models.translation import build_translation_model
+from asr.models.voice_activity import VoiceActivityModel
+from asr.runtime.voice_activity import FEATURES
 from asr.tables import from_table, to_table
 from asr.text.vocabulary import SPECIALS, Vocabulary
 from fuzzing.configs import LANGUAGE_CONFIG, PAIR_CONFIG, SPEECH_CONFIG
@@ -90,7 +93,7 @@ def _speech(folder: Path) -> list[Case]:
     files = [each for each in files if each.name != "checksums.json"]
     cases = [Case(f"model {each}", folder, str(each), with_lm) for each in files]
     by_torch = [*transcribe, "--beam", "1", "--runtime", "torch"]
-    for name in ("config.json", "model.safetensors", "boundaries.safetensors"):
+    for name in ("config.json", "model.safetensors", *NETWORKS):
         cases.append(Case(f"model {name} by torch", folder, f"model/{name}", by_torch))
     return [
         *cases,
@@ -266,6 +269,7 @@ def write_speech_model(folder: Path) -> Path:
         torch.manual_seed(1)
         network = build_language_model(settings, len(vocabulary))
         boundary = BoundaryModel(80, len(Vocabulary.characters()))
+        activity = VoiceActivityModel(FEATURES)
     save_folder(
         folder / "words",
         "language",
@@ -274,7 +278,8 @@ def write_speech_model(folder: Path) -> Path:
         network.state_dict(),
         {},
     )
-    save_file(boundary.state_dict(), folder / "boundaries.safetensors")
+    save_file(boundary.state_dict(), folder / BOUNDARIES)
+    save_file(activity.state_dict(), folder / VOICE_ACTIVITY)
     return folder
 
 

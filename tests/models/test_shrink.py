@@ -9,7 +9,7 @@ from asr import model_folder
 from asr.cli import main
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
-from asr.model_folder import BOUNDARIES, LANGUAGE_MODEL, WEIGHTS, read_folder
+from asr.model_folder import BOUNDARIES, LANGUAGE_MODEL, VOICE_ACTIVITY, WEIGHTS, read_folder
 from asr.models.folder import read_weights
 from asr.models.pruning import Units, choose_units, prune, shrunk_settings
 from asr.models.settings import SpeechSettings
@@ -197,13 +197,16 @@ def test_the_copy_keeps_language_models_and_boundary_model(tmp_path, monkeypatch
         write_tiny_model(source)
         (source / LANGUAGE_MODEL).write_text("words")
         (source / BOUNDARIES).write_text("boundaries")
+        (source / VOICE_ACTIVITY).write_text("voice activity")
         target = tmp_path / f"small-{source.name}"
         assert shrink(source, target, most).is_pruned == (most < 1e6)
         folder, is_packaged = read_folder(target), source.name == "first"
         own = source if is_packaged else target
         assert folder.language_model_file == own / LANGUAGE_MODEL
         assert folder.boundaries_file == own / BOUNDARIES
-        assert (target / BOUNDARIES).exists() == (not is_packaged)
+        assert folder.voice_activity_file == own / VOICE_ACTIVITY
+        for name in (BOUNDARIES, VOICE_ACTIVITY):
+            assert (target / name).exists() == (not is_packaged)
     (tmp_path / "package" / "first" / BOUNDARIES).unlink()
     with pytest.raises(UserError, match="names a boundary model that is missing"):
         _ = read_folder(tmp_path / "small-first").boundaries_file

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from asr.audio.cache import ContentCache
-from asr.audio.mel import HOP_MS, SECONDS_PER_FRAME, WINDOW_MS, mel_filters
+from asr.audio.mel import HOP_MS, MELS, SECONDS_PER_FRAME, WINDOW_MS, mel_filters
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
 from asr.lazy import Lazy
@@ -21,6 +22,7 @@ FLOOR: Final = 1e-10  # as in `asr.audio.features.LogMel`
 HOP: Final = SAMPLE_RATE * HOP_MS // 1000  # samples
 WINDOW: Final = SAMPLE_RATE * WINDOW_MS // 1000  # samples
 FFT_SIZE: Final = 1 << (WINDOW - 1).bit_length()
+LEAST_DEVIATION: Final = 0.5  # of a filter, in nats; steady noise is not amplified further
 
 
 def hann_window() -> Array:
@@ -75,6 +77,24 @@ class LogMel:
         mels = power.astype(np.float32) @ self._filters
         features: Array = np.log(np.maximum(mels, np.float32(FLOOR)))
         return features
+
+
+def standardised_log_mel(samples: Array) -> Array:
+    """Return log-mel features (F, MELS) of samples (S,), whatever the recogniser is.
+
+    Each filter has the mean 0 and the deviation 1 in the recording.
+    """
+    features = _log_mel()(samples)
+    if not len(features):
+        return features
+    features -= features.mean(0)
+    features /= features.std(0).clip(LEAST_DEVIATION)
+    return features
+
+
+@cache
+def _log_mel() -> LogMel:
+    return LogMel(MELS, utterance_mean=True)
 
 
 class _PublicFrames:

@@ -180,14 +180,18 @@ def _gates_in_order(values: NDArray[Any]) -> Array:
 
 
 class TimeConvolution(NamedTuple):
-    """A convolution in time that keeps the length: matrix (K·I, O), bias (O,)."""
+    """A convolution in time that keeps the length: matrix (K·I, O), bias (O,).
+
+    dilation: frames from one of the K inputs of an output to the next.
+    """
 
     matrix: Array
     bias: Array
     width: int
+    dilation: int = 1
 
     @classmethod
-    def of(cls, weights: Weights, name: str) -> TimeConvolution:
+    def of(cls, weights: Weights, name: str, dilation: int = 1) -> TimeConvolution:
         """Take the layer of a name, whose weight is (O, I, K), K odd.
 
         Raises:
@@ -199,7 +203,7 @@ class TimeConvolution(NamedTuple):
             raise ValueError(f"{name}.weight of shape {weight.shape}")
         outputs, inputs, width = weight.shape
         matrix = np.ascontiguousarray(weight.transpose(2, 1, 0).reshape(width * inputs, outputs))
-        return cls(matrix, bias, width)
+        return cls(matrix, bias, width, dilation)
 
     @property
     def inputs(self) -> int:
@@ -208,9 +212,10 @@ class TimeConvolution(NamedTuple):
 
     def __call__(self, values: Array) -> Array:
         """Convolve values (B, F, I) → (B, F, O); 0 outside."""
-        border = self.width // 2
+        border = self.width // 2 * self.dilation
         padded = np.pad(values, ((0, 0), (border, border), (0, 0)))
-        windows = sliding_window_view(padded, self.width, axis=1).transpose(0, 1, 3, 2)
+        windows = sliding_window_view(padded, 2 * border + 1, axis=1)[..., :: self.dilation]
+        windows = windows.transpose(0, 1, 3, 2)
         rows = windows.reshape(-1, len(self.matrix)) @ self.matrix
         rows += self.bias
         return rows.reshape(*values.shape[:2], -1)
