@@ -48,6 +48,19 @@ def is_there(path: str | os.PathLike[str]) -> bool:
     return Path(path).is_file() if found is None else found[1] in members(found[0])
 
 
+def size(path: str | os.PathLike[str]) -> int | None:
+    """Return the bytes of a file or a member of an archive; None if it is not there.
+
+    Raises:
+        UserError: the archive cannot be read.
+    """
+    found = split(path)
+    if found is None:
+        return Path(path).stat().st_size if Path(path).is_file() else None
+    extent = members(found[0]).get(found[1])
+    return None if extent is None else extent.size
+
+
 def members(archive: Path) -> dict[str, Extent]:
     """Return the files in an archive, by name.
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from asr.audio import archive
 from asr.corpora.manifest import Utterance
 from asr.text.normalize import normalize
 
@@ -70,15 +71,17 @@ def shared_recordings(train: Sequence[Utterance], dev: Sequence[Utterance]) -> s
 def same_recordings(utterances: Sequence[Utterance]) -> list[tuple[Utterance, Utterance]]:
     """Return each utterance whose audio is that of an earlier one, byte for byte, after that one.
 
-    Only files of one size are read.
+    Only those of one size are read.
+
+    Raises:
+        UserError: an archive cannot be read.
     """
-    existing = [each for each in utterances if each.audio.is_file()]
-    sizes = [each.audio.stat().st_size for each in existing]
+    sizes = [archive.size(each.audio) for each in utterances]
     frequent = Counter(sizes)
     first: dict[str, Utterance] = {}
     found = []
-    for utterance, size in zip(existing, sizes, strict=True):
-        if frequent[size] > 1:
+    for utterance, size in zip(utterances, sizes, strict=True):
+        if size is not None and frequent[size] > 1:
             earlier = first.setdefault(_digest(utterance.audio), utterance)
             if earlier is not utterance:
                 found.append((earlier, utterance))
@@ -124,5 +127,8 @@ def _recordings(pairs: Sequence[tuple[Utterance, Utterance]]) -> str:
 
 
 def _digest(audio: Path) -> str:
+    member = archive.content(audio)
+    if member is not None:
+        return hashlib.sha256(member).hexdigest()
     with audio.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

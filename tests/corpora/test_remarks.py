@@ -11,6 +11,7 @@ import soundfile
 from asr.cli import main
 from asr.corpora.manifest import Utterance, read_manifest
 from asr.corpora.remarks import remarks, same_recordings, shared_recordings
+from asr.corpora.shards import write_shards
 from asr.text.normalize import normalize
 
 SAMPLES = Path(__file__).parents[2] / "data" / "speech" / "manifest.jsonl"
@@ -83,6 +84,15 @@ def test_the_same_recording_twice(tmp_path: Path, capsys) -> None:
     told = capsys.readouterr()
     assert told.out.count("utterances, 0.00 h") == 2
     assert "asr: warning: 1 recording that occurs twice, byte for byte" in told.err
+
+
+def test_a_recording_in_a_shard_and_beside_it(tmp_path: Path) -> None:
+    manifest = write(tmp_path, "abc", "ac")
+    sharded = read_manifest(write_shards(manifest, tmp_path / "shards", 4.0))
+    found = same_recordings([*sharded, *read_manifest(manifest)])
+    assert [one.id + two.id for one, two in found] == ["ac", "aa", "bb", "ac"]
+    sharded[0].audio.parent.unlink()
+    assert same_recordings(sharded) == []
 
 
 def test_a_dev_set_with_recordings_that_are_trained_on(tmp_path: Path, capsys) -> None:
