@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asr.audio.read import SAMPLE_RATE, read
 from asr.corpora.manifest import Utterance, read_manifest, select
 from asr.errors import exit_status
-from asr.inference.cutting import detector, pieces
+from asr.inference.cutting import pieces_for
 from asr.inference.decoding import decode_many
 from asr.inference.pieces import Piece, piece_of
 from asr.inference.recognizer import Recognizer
@@ -97,7 +97,7 @@ def main() -> None:
     samples = np.concatenate(parts)
     edges = (np.cumsum([len(part) for part in parts]) / SAMPLE_RATE).tolist()
     found = {
-        "as asr transcribe does": [*pieces([samples], detector(recognizer.loaded), LONGEST)],
+        "as asr transcribe does": [*pieces_for(recognizer.loaded, [samples], LONGEST)],
         "between utterances": cut(samples, between(edges)),
         f"every {EVERY:g} s": cut(samples, [*np.arange(0, edges[-1] - 1, EVERY), edges[-1]]),
     }

@@ -16,7 +16,6 @@ import importlib.util
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,14 @@ from numpy.typing import NDArray
 from asr.audio.read import SAMPLE_RATE
 from asr.corpora.manifest import read_manifest, read_noise, select
 from asr.errors import exit_status
-from asr.inference.cutting import Detector, by_energy, detector, in_frames, pieces
+from asr.inference.cutting import (
+    Detector,
+    by_energy,
+    detector,
+    in_frames,
+    pieces,
+    symbol_detector,
+)
 from asr.inference.decoding import decode_many
 from asr.inference.recognizer import Recognizer
 from asr.render.tables import text_table
@@ -82,8 +88,8 @@ def silero(session: Any) -> Detector:
 
 def detectors(recognizer: Recognizer) -> dict[str, Detector]:
     """Return the detectors that are installed, by name."""
-    by_ctc = replace(recognizer.loaded, voice_activity=None)
-    found = {"asr transcribe": detector(recognizer.loaded), "CTC": detector(by_ctc)}
+    loaded = recognizer.loaded
+    found = {"asr transcribe": detector(loaded), "CTC": symbol_detector(loaded)}
     found["level"] = by_energy
     if _has("webrtcvad"):
         import webrtcvad
@@ -128,7 +134,8 @@ def measure(
     count = words_in_gaps = 0
     longest = recognizer.decoding.segment_seconds
     for recording in recordings:
-        some = [*pieces([recording.samples], timed(detect, spent), longest)]
+        symbols = symbol_detector(recognizer.loaded)
+        some = [*pieces([recording.samples], timed(detect, spent), longest, symbols)]
         segments = decode_many(recognizer.loaded, some, recognizer.decoding)
         words = [
             Span(word.text, word.start, word.end) for segment in segments for word in segment.words

@@ -2,7 +2,8 @@
 
 A first pass marks the frames with speech, in windows: by the voice activity model of the model's
 folder, or by the model's own CTC head, which costs as much as encoding the recording once more. Its
-memory does not depend on the length of the recording.
+memory does not depend on the length of the recording. Speech without a pause is cut between two
+symbols, which only the CTC head tells apart.
 """
 
 from __future__ import annotations
@@ -44,17 +45,28 @@ class Cut(NamedTuple):
     is_silent: bool
 
 
+def pieces_for(loaded: LoadedModel, blocks: Iterable[Samples], longest: float) -> Iterator[Piece]:
+    """Cut a recording for a model; see `pieces`."""
+    return pieces(blocks, detector(loaded), longest, symbol_detector(loaded))
+
+
 def detector(loaded: LoadedModel) -> Detector:
-    """Return a detector by what a model has: voice activity model, CTC head, or by energy."""
+    """Return a detector by the voice activity model of a model, or `symbol_detector`."""
+    find = loaded.voice_activity
+    if find is None:
+        return symbol_detector(loaded)
+    return lambda samples: no_speech(len(samples)) if piece_of(samples).is_silent else find(samples)
+
+
+def symbol_detector(loaded: LoadedModel) -> Detector:
+    """Return a detector by the CTC head of a model, or by energy for a model without one."""
 
     def detect(samples: Samples) -> Mask:
-        if loaded.voice_activity is None and not loaded.engine.has_ctc:
+        if not loaded.engine.has_ctc:
             return by_energy(samples)
         piece = piece_of(samples)
         if piece.is_silent:  # need not be encoded
             return no_speech(len(samples))
-        if loaded.voice_activity is not None:
-            return loaded.voice_activity(samples)
         return speech_frames(loaded, loaded.engine.encode(pad([piece])), len(samples))
 
     return detect
@@ -89,8 +101,12 @@ def in_frames(mask: Mask, seconds: float, samples: int) -> Mask:
     return found
 
 
-def pieces(blocks: Iterable[Samples], detect: Detector, longest: float) -> Iterator[Piece]:
+def pieces(
+    blocks: Iterable[Samples], detect: Detector, longest: float, symbols: Detector | None = None
+) -> Iterator[Piece]:
     """Cut a recording into pieces of at most `longest` seconds, as its blocks come.
+
+    symbols: tells symbols apart, in `longest` seconds without a pause; None: `detect` does.
 
     The pieces are contiguous. A recording that is no longer than `longest` is one piece. Others
     are cut in pauses; gaps without speech form pieces of their own, with an empty mask.
@@ -102,25 +118,30 @@ def pieces(blocks: Iterable[Samples], detect: Detector, longest: float) -> Itera
             yield piece_of(held)
         return
     samples, mask, start = np.zeros(0, np.float32), np.zeros(0, bool), 0
+
+    def apart() -> Mask:
+        return mask if symbols is None else symbols(samples[: limit * _SIZE])
+
     for window, found in _detected(_chain(held, source), detect):
         samples, mask = np.concatenate([samples, window]), np.concatenate([mask, found])
         while len(mask) > limit + round(GAP / FRAME):
-            cut = next_cut(mask, limit, is_last=False)
+            cut = next_cut(mask, limit, is_last=False, apart=apart)
             yield cut_piece(samples[: cut.end * _SIZE], start, cut.is_silent)
             samples, mask = samples[cut.end * _SIZE :], mask[cut.end :]
             start += cut.end * _SIZE
     while len(mask):
-        cut = next_cut(mask, limit, is_last=True)
+        cut = next_cut(mask, limit, is_last=True, apart=apart)
         end = len(samples) if cut.end == len(mask) else cut.end * _SIZE
         yield cut_piece(samples[:end], start, cut.is_silent)
         samples, mask, start = samples[end:], mask[cut.end :], start + end
 
 
-def next_cut(mask: Mask, limit: int, is_last: bool) -> Cut:
+def next_cut(mask: Mask, limit: int, is_last: bool, apart: Callable[[], Mask] | None = None) -> Cut:
     """Return where the piece that begins at frame 0 ends.
 
     mask: (F,) frames with speech, more than `limit` and a gap unless `is_last`, the rest of the
-        recording. limit: largest number of frames of the piece.
+        recording. limit: largest number of frames of the piece. apart: returns a mask that tells
+        symbols apart, if there is no pause; None: `mask` does.
     """
     cut = cut_at_pause(mask, limit)
     if cut is not None:
@@ -128,6 +149,7 @@ def next_cut(mask: Mask, limit: int, is_last: bool) -> Cut:
     if is_last and len(mask) <= limit:
         return Cut(len(mask), False)
     # Without a pause: the longest time between two symbols, most likely of different words.
+    mask = mask if apart is None else apart()
     inside = [
         (end - start, (start + end) // 2)
         for start, end in _runs(~mask)

@@ -13,7 +13,7 @@ from asr.audio.read import Source, check_rate
 from asr.audio.speech import has_speech
 from asr.errors import UserError
 from asr.inference import reader
-from asr.inference.cutting import detector, pieces
+from asr.inference.cutting import pieces_for
 from asr.inference.decoding import force
 from asr.inference.journal import Journal
 from asr.inference.loaded import LoadedModel
@@ -304,7 +304,7 @@ class Recognizer:
                 f"{name_of(source)}: {waveform.duration:.0f} s; at most {LONGEST_READ:.0f} s are "
                 "compared with a page: cut both"
             )
-        found = [*pieces([waveform.samples], detector(self.loaded), self.decoding.segment_seconds)]
+        found = [*pieces_for(self.loaded, [waveform.samples], self.decoding.segment_seconds)]
         if not any(has_speech(piece.speech) for piece in found):
             raise UserError(f"{name_of(source)}: no speech in it to compare with a page")
         reading = reader.read(self.loaded, found, words, self.decoding)

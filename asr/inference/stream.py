@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from asr.audio.arrays import takes_rate
 from asr.audio.read import Source, read_blocks
 from asr.errors import UserError
-from asr.inference.cutting import detector, pieces
+from asr.inference.cutting import pieces_for
 from asr.inference.decoding import decode_many
 from asr.inference.journal import Journal
 from asr.inference.loaded import LoadedModel
@@ -60,7 +60,7 @@ def pieces_of(
         UserError: the recording cannot be read or is too short.
     """
     blocks = read_blocks(source, rate, 3600 * options.longest)
-    for piece in pieces(blocks, detector(loaded), options.segment_seconds):
+    for piece in pieces_for(loaded, blocks, options.segment_seconds):
         require_length(piece.start + piece.duration, source)
         yield piece
 

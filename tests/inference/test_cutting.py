@@ -94,6 +94,24 @@ def test_speech_without_a_pause_is_cut_between_symbols():
     assert next_cut(np.ones(700, bool), 250, is_last=False) == (250, False)
 
 
+def test_without_a_pause_another_detector_tells_symbols_apart():
+    samples = recording((14, 0.16), (9, 1))  # a time between words that `detect` does not see
+    asked = []
+
+    def symbols(given):
+        asked.append(len(given))
+        return by_level(given)
+
+    found = list(
+        pieces([samples], lambda given: np.ones(-(-len(given) // SIZE), bool), 20, symbols)
+    )
+    assert found[0].duration == pytest.approx(14.08, abs=FRAME)
+    assert asked == [20 * SAMPLE_RATE]
+    asked.clear()
+    paused = recording((14, 1), (9, 1))
+    assert len(list(pieces([paused], by_level, 20, symbols))) > 1 and not asked  # pauses suffice
+
+
 def test_short_speech_ends_only_at_a_gap():
     mask = np.zeros(900, bool)
     mask[5:30] = mask[60:180] = True  # a second, a pause of 1.2 s, five seconds, a gap

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from tiny_model import write_tiny_model
 
 from asr.errors import UserError
-from asr.inference.cutting import detector
+from asr.inference.cutting import detector, symbol_detector
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
 from asr.model_folder import VOICE_ACTIVITY
@@ -72,9 +72,9 @@ def test_a_recording_is_cut_where_it_finds_no_speech(tmp_path, monkeypatch):
     folder = write_tiny_model(tmp_path)
     write(folder, bias=1.0)
     loaded = LoadedModel.load(folder)
-    quiet = np.zeros(40 * RATE, bool)
+    quiet = np.zeros(33 * RATE, bool)
     quiet[12 * RATE : 15 * RATE] = True
-    samples = np.where(quiet, 0.01, 1.0).astype(np.float32) * sound(40.0)
+    samples = np.where(quiet, 0.01, 1.0).astype(np.float32) * sound(33.0)
 
     def speech(self, given):
         frames = np.abs(np.pad(given, (0, -len(given) % FRAME))).reshape(-1, FRAME)
@@ -90,9 +90,10 @@ def test_a_recording_is_cut_where_it_finds_no_speech(tmp_path, monkeypatch):
     assert not encoded  # the recogniser itself is not asked
     assert found[0].duration == pytest.approx(12.12, abs=0.05)  # 0.2 s kept, less two frames
     assert found[1].is_silent and found[1].duration == pytest.approx(2.76, abs=0.05)
-    without = detector(replace(loaded, voice_activity=None))
-    without(samples[: 5 * RATE])
+    symbol_detector(loaded)(samples[: 5 * RATE])
     assert encoded
+    assert len(detector(replace(loaded, voice_activity=None))(samples[: 5 * RATE])) == 125
+    assert len(encoded) == 2
 
 
 def test_steady_noise_is_no_speech_whatever_it_says(tmp_path):
