@@ -351,7 +351,7 @@ def test_voice_activity_is_learnt_from_a_recogniser_and_written_beside_it(
     sizes = ["--windows", "20", "--epochs", "1", "--most", "12"]
     monkeypatch.setattr(sys, "argv", ["voice_activity.py", *arguments, *sizes])
     VOICE_ACTIVITY["main"]()
-    assert "5 utterances in 20 windows; on windows of 1\nothers" in capsys.readouterr().out
+    assert "5 utterances in 20 windows; on windows of 1 others\n" in capsys.readouterr().out
     assert LoadedModel.load(folder).voice_activity is not None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import torch
 from torch import Tensor, nn
 
 CHANNELS: Final = 64
@@ -44,4 +43,4 @@ class VoiceActivityModel(nn.Module):
 def near_symbols(symbols: Tensor, reach: int) -> Tensor:
     """Return the frames (B, F) that are at most `reach` frames from one with a symbol, (B, F)."""
     wide = nn.functional.max_pool1d(symbols.float(), 2 * reach + 1, stride=1, padding=reach)
-    return wide > 0 if symbols.dtype == torch.bool else wide
+    return wide > 0

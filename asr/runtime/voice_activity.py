@@ -21,8 +21,8 @@ REACH: Final = 2  # frames around a symbol that the model is trained to call spe
 STEPS: Final = FRAME // HOP  # feature frames of a frame
 FEATURES: Final = MELS // 2 * STEPS  # size of a frame
 RESIDUAL: Final = 4  # convolutions after the first, dilated 2, 4, 8 and 16 times
-# Logit of speech. By greedy search on recordings of `benchmarks/detectors.py`, both models make
-# fewer errors with it than with 0, and no words in gaps, as they do with -2.
+# Logit of speech, chosen by greedy search on recordings of `benchmarks/detectors.py`: with 0 both
+# models make more errors, with -2 one of them writes words in a gap.
 LEAST: Final = -1.0
 
 Mask = NDArray[np.bool_]

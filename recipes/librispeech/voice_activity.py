@@ -195,9 +195,10 @@ def main() -> None:
     model = VoiceActivityModel(FEATURES)
     fit(model, learnt, given.epochs)
     missed, false = errors(model, kept)
-    print(f"{len(others)} utterances in {given.windows} windows; on windows of {len(found[::10])}")
-    print(f"others {100 * missed:.2f} % of the symbols missed, {100 * false:.2f} % of the frames")
-    print("in pauses taken for speech")
+    held_out = len(found[::KEPT_OUT])
+    print(f"{len(others)} utterances in {given.windows} windows; on windows of {held_out} others")
+    print(f"{100 * missed:.2f} % of the symbols missed,")
+    print(f"{100 * false:.2f} % of the frames in pauses taken for speech")
     stored = {name: value.half().contiguous() for name, value in model.state_dict().items()}
     write_whole(given.model / VOICE_ACTIVITY, save(stored, {"format": "1"}))
     renew_checksum(given.model / VOICE_ACTIVITY)
