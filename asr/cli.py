@@ -181,6 +181,7 @@ def _train(given: argparse.Namespace) -> int:
         continue_anyway=given.continue_anyway,
         start=given.start,
         dev=given.dev,
+        audio_in=given.audio_in,
     )
 
 
@@ -194,7 +195,9 @@ def _evaluate(given: argparse.Namespace) -> int:
         data=given.data,
         model=given.model,
         limit=given.limit,
-        speech=SpeechOptions(given.ids, Decoding.given(given), given.speed, given.attention),
+        speech=SpeechOptions(
+            given.ids, Decoding.given(given), given.speed, given.attention, given.audio_in
+        ),
         translation=TranslationOptions(
             given.to, given.beam, given.length_penalty, given.whole, given.heat_map
         ),
@@ -268,7 +271,7 @@ def _prepare_webdataset(given: argparse.Namespace) -> int:
 def _prepare_shards(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_shards
 
-    return run_shards(given.manifest, given.folder, given.megabytes)
+    return run_shards(given.manifest, given.folder, given.megabytes, given.audio_in)
 
 
 def _prepare_pseudo_labels(given: argparse.Namespace) -> int:
@@ -280,7 +283,7 @@ def _prepare_pseudo_labels(given: argparse.Namespace) -> int:
 def _prepare_check(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_check
 
-    return run_check(given.manifest)
+    return run_check(given.manifest, given.audio_in)
 
 
 def _check(given: argparse.Namespace) -> int:

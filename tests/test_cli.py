@@ -444,6 +444,9 @@ def test_evaluate_plays_faster_and_counts_what_failed(run, model: str, tmp_path:
     manifest.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     options = ["-m", model, "--beam", "1", "--ctc-weight", "0", "--speed", "1.25", "--json"]
     done = run("evaluate", manifest, *options)
+    assert done.status == 2 and f"{manifest}:1: audio outside of {tmp_path}" in done.err
+    options += ["--audio-in", "/"]
+    done = run("evaluate", manifest, *options)
     assert done.status == 2 and len(done.err.splitlines()) == 1 and "no such file" in done.err
     figures = json.loads(done.out)
     assert figures["failed"] == 1
@@ -502,6 +505,24 @@ def test_prepare_folder_then_check(run, clip: Path, tmp_path: Path) -> None:
     (folder / "one.wav").unlink()
     done = run("prepare", "check", manifest)
     assert done.status == 2 and f"{manifest}:1: no such audio file" in done.out
+
+
+def test_a_manifest_of_audio_elsewhere_is_read_where_that_is_allowed(
+    run, clip: Path, tmp_path: Path
+) -> None:
+    folder, manifest = tmp_path / "own", tmp_path / "lists" / "own.jsonl"
+    folder.mkdir()
+    (folder / "one.wav").write_bytes(clip.read_bytes())
+    (folder / "one.txt").write_text("Good morning!", "utf-8")
+    done = run("prepare", "folder", folder, manifest)
+    assert done.status == 0 and f"want --audio-in {folder}" in done.err
+    done = run("prepare", "check", manifest)
+    assert done.status == 2 and f"{manifest}:1: audio outside of {manifest.parent}" in done.out
+    assert run("prepare", "check", manifest, "--audio-in", folder).status == 0
+    done = run("prepare", "shards", manifest, tmp_path / "shards")
+    assert done.status == 2 and "audio outside of" in done.err
+    assert run("prepare", "shards", manifest, tmp_path / "shards", "--audio-in", folder).status == 0
+    assert "--audio-in" not in run("prepare", "folder", folder, tmp_path / "own.jsonl").err
 
 
 def test_mistakes_of_the_other_commands_are_one_line(run, model: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from asr.commands.options import (
     Help,
     Once,
     Parser,
+    add_audio_in,
     add_command,
     add_decoding,
     add_device,
@@ -274,6 +275,7 @@ printed.""",
         metavar="MANIFEST",
         help="With --from: recordings to validate on (default: a tenth, by speakers if known).",
     )
+    add_audio_in(parser)
     parser.add_argument("folder", type=Path, metavar="RUN_FOLDER", help="Created if missing.")
     parser.add_argument(
         "--data",

@@ -57,17 +57,18 @@ class SpeechOptions(NamedTuple):
     """The beam size, and the options that only speech models have.
 
     ids: a file of ids to use. speed: factor by which the audio is played faster. attention: report
-    attention health.
+    attention health. audio_in: folder of the audio, see `asr.corpora.read_manifest`.
     """
 
     ids: Path | None
     decoding: Decoding
     speed: float
     attention: bool
+    audio_in: Path | None
 
     def given(self) -> dict[str, object]:
         """Return the given options that only speech models have, by name."""
-        every = {"ids": self.ids, **self.decoding._asdict()}
+        every = {"ids": self.ids, "audio_in": self.audio_in, **self.decoding._asdict()}
         every["speed"] = None if self.speed == 1 else self.speed
         return {name: each for name, each in every.items() if name != "beam" and each is not None}
 
@@ -89,8 +90,8 @@ def run(
     Raises:
         UserError: nothing can be evaluated.
     """
-    ids, decoding, speed, attention = options
-    utterances = read_manifest(manifest)
+    ids, decoding, speed, attention, audio_in = options
+    utterances = read_manifest(manifest, audio_in)
     if ids is not None:
         utterances = select(utterances, ids)
     utterances = utterances[:limit]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.commands.options import (
+    add_audio_in,
     add_command,
     add_decoding,
     add_device,
@@ -48,6 +49,7 @@ the cost of decoding; lines with the same source are references of one sentence.
         help="Target language of the package's translation models: fr, de or zh.",
     )
     parser.add_argument("--ids", type=Path, metavar="FILE", help="Use only these ids, one a line.")
+    add_audio_in(parser)
     parser.add_argument("--limit", type=count, metavar="N", help="Use only the first N.")
     add_decoding(parser)
     parser.add_argument(

@@ -176,6 +176,16 @@ def add_encoding(parser: argparse.ArgumentParser, of: str) -> None:
     )
 
 
+def add_audio_in(parser: argparse.ArgumentParser) -> None:
+    """Add the option that allows audio outside the folder of its manifest."""
+    parser.add_argument(
+        "--audio-in",
+        type=Path,
+        metavar="DIR",
+        help="Folder that the audio of the manifest must lie in (default: that of the manifest).",
+    )
+
+
 def add_live(parser: argparse.ArgumentParser, option: str, about: str) -> None:
     """Add the options of live audio; option: the one that reads samples from a pipe."""
     parser.add_argument(option, action="store_true", help=about)

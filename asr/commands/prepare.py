@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from asr.corpora import check_manifest, folder, librispeech, pseudo_labels, read_manifest
+from asr.corpora import (
+    Utterance,
+    check_manifest,
+    folder,
+    librispeech,
+    pseudo_labels,
+    read_manifest,
+)
 from asr.corpora.entries import Entry, write_entries
 from asr.corpora.held_out import split_off
 from asr.corpora.left_out import LeftOut, described
+from asr.corpora.manifest import ANYWHERE, is_inside
 from asr.corpora.remarks import remarks, shared_recordings
 from asr.errors import warn
 from asr.text.vocabulary import Vocabulary
 
 
-def run_librispeech(root: Path, output: Path, subsets: Sequence[str] | None, download: bool) -> int:
-    """Write a manifest of each subset and print their paths; return 0.
+def run_librispeech(
+    root: Path, output: Path | None, subsets: Sequence[str] | None, download: bool
+) -> int:
+    """Write a manifest of each subset into output, or root, and print their paths; return 0.
 
     Raises:
         UserError: see `asr.corpora.librispeech.prepare`.
     """
-    for manifest in librispeech.prepare(root, output, subsets, download):
-        print(_described(manifest))
+    for manifest in librispeech.prepare(root, output or root, subsets, download):
+        _print(manifest)
     return 0
 
 
@@ -101,12 +112,12 @@ def _report(manifest: Path, dev: Path | None, share: float, left_out: Sequence[L
     """Split the dev set off, print what the manifests hold, and name what they lack."""
     if dev is not None:
         parts = split_off(manifest, dev, share)
-        print(_described(manifest))
-        print(f"{_described(dev)}; {parts.how}")
+        _print(manifest)
+        _print(dev, f"; {parts.how}")
         if warning := shared_recordings(parts.train, parts.dev):
             warn(warning)
     else:
-        print(_described(manifest))
+        _print(manifest)
     for line in described(left_out):
         print(f"asr: {line}", file=sys.stderr)
 
@@ -117,47 +128,67 @@ def run_pseudo_labels(transcripts: Path, output: Path, keep: float) -> int:
     Raises:
         UserError: see `asr.corpora.pseudo_labels.prepare`.
     """
-    print(_described(pseudo_labels.prepare(transcripts, output, keep)))
+    _print(pseudo_labels.prepare(transcripts, output, keep))
     return 0
 
 
-def run_shards(manifest: Path, output: Path, megabytes: float) -> int:
+def run_shards(manifest: Path, output: Path, megabytes: float, audio_in: Path | None) -> int:
     """Copy the recordings of a manifest into shards and print the manifest of these; return 0.
+
+    audio_in: folder of the recordings, see `asr.corpora.read_manifest`.
 
     Raises:
         UserError: see `asr.corpora.shards.write_shards`.
     """
     from asr.corpora.shards import write_shards
 
-    print(_described(write_shards(manifest, output, megabytes)))
+    _print(write_shards(manifest, output, megabytes, audio_in))
     return 0
 
 
-def run_check(manifests: Sequence[Path]) -> int:
+def run_check(manifests: Sequence[Path], audio_in: Path | None) -> int:
     """Print the problems of manifests, one a line; return 0 if there are none, else 2.
 
     What is allowed, but often a mistake, is a warning on stderr: in one of them, or in all together
-    where a recording occurs twice.
+    where a recording occurs twice. audio_in: see `asr.corpora.read_manifest`.
 
     Raises:
         UserError: a manifest cannot be read at all.
     """
     status = 0
     for manifest in manifests:
-        problems = check_manifest(manifest, Vocabulary.characters().inventory)
+        problems = check_manifest(manifest, Vocabulary.characters().inventory, audio_in=audio_in)
         for problem in problems:
             print(f"{manifest}:{problem.line}: {problem.what}")
         if problems:
             status = 2
         else:
-            print(_described(manifest))
+            print(_described(manifest, read_manifest(manifest, audio_in)))
     if status == 0:
-        for remark in remarks([each for one in manifests for each in read_manifest(one)]):
+        found = [each for manifest in manifests for each in read_manifest(manifest, audio_in)]
+        for remark in remarks(found):
             warn(remark)
     return status
 
 
-def _described(manifest: Path) -> str:
-    utterances = read_manifest(manifest)
+def _print(manifest: Path, more: str = "") -> None:
+    """Print what a manifest that was just written holds; name the folder of its audio if needed."""
+    utterances = read_manifest(manifest, ANYWHERE)
+    print(f"{_described(manifest, utterances)}{more}")
+    if folder := _folder_outside(manifest.parent, utterances):
+        warn(
+            f"{manifest}: audio outside of its folder; commands that read it want "
+            f"--audio-in {folder}"
+        )
+
+
+def _described(manifest: Path, utterances: Sequence[Utterance]) -> str:
     hours = sum(utterance.duration for utterance in utterances) / 3600
     return f"{manifest}: {len(utterances)} utterances, {hours:.2f} h"
+
+
+def _folder_outside(folder: Path, utterances: Sequence[Utterance]) -> str:
+    """Return the folder that holds all audio, if not all lies in the given one; else ""."""
+    if all(is_inside(each.audio, folder) for each in utterances):
+        return ""
+    return os.path.commonpath([os.path.abspath(each.audio.parent) for each in utterances])

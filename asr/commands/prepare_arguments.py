@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from asr.commands.options import add_command, share
+from asr.commands.options import add_audio_in, add_command, share
 
 
 def add_prepare(commands: Any) -> None:
@@ -16,7 +16,7 @@ def add_prepare(commands: Any) -> None:
         "prepare",
         "make and check manifests",
         "Make the manifests that asr train and asr evaluate read.",
-        """  asr prepare librispeech corpora manifests --subset dev-clean --download
+        """  asr prepare librispeech corpora --subset dev-clean --download
   asr prepare folder my_recordings my.jsonl --dev dev.jsonl
   asr prepare commonvoice cv-corpus/en my.jsonl --dev dev.jsonl
   asr prepare pseudo-labels all.jsonl corpora/mine
@@ -70,6 +70,7 @@ one manifest or in two.""",
         "  asr prepare check train.jsonl dev.jsonl",
     )
     check.add_argument("manifest", type=Path, nargs="+", metavar="MANIFEST", help="JSON lines.")
+    add_audio_in(check)
     check.set_defaults(command="prepare_check")
 
 
@@ -79,12 +80,18 @@ def _add_librispeech(kinds: Any) -> None:
         "librispeech",
         "manifests of LibriSpeech or mini LibriSpeech",
         "Write OUTPUT/SUBSET.jsonl for each subset of LibriSpeech.",
-        "  asr prepare librispeech corpora manifests --subset dev-clean --download",
+        "  asr prepare librispeech corpora --subset dev-clean --download",
     )
     parser.add_argument(
         "root", type=Path, metavar="ROOT", help="The folder that contains LibriSpeech."
     )
-    parser.add_argument("output", type=Path, metavar="OUTPUT", help="Folder of the manifests.")
+    parser.add_argument(
+        "output",
+        type=Path,
+        nargs="?",
+        metavar="OUTPUT",
+        help="Folder of the manifests (default: ROOT).",
+    )
     parser.add_argument(
         "--subset",
         dest="subsets",
@@ -115,6 +122,7 @@ and object stores, which read a few large files faster than many small ones.""",
         metavar="MB",
         help="Size from which on a shard is complete (default: %(default)g).",
     )
+    add_audio_in(shards)
     shards.set_defaults(command="prepare_shards")
 
 

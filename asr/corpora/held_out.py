@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from asr.corpora.manifest import Utterance, read_manifest, write_manifest
+from asr.corpora.manifest import ANYWHERE, Utterance, read_manifest, write_manifest
 from asr.errors import UserError
 
 MOST: Final = 4.0  # times the wanted seconds that one speaker may have
@@ -83,14 +83,14 @@ def _held_out(seconds: dict[str, float], wanted: float) -> set[str]:
 
 
 def split_off(manifest: Path, dev: Path, share: float) -> Split:
-    """Move a part of a manifest to another one, `dev`; see `split`.
+    """Move a part of a manifest to another one, `dev`; see `split`. Its audio may lie anywhere.
 
     Raises:
         UserError: both are one file, the manifest cannot be read, or it has one utterance.
     """
     if manifest.resolve() == dev.resolve():
         raise UserError(f"{dev}: the manifest itself; wanted another file for the dev set")
-    found = split(read_manifest(manifest), share)
+    found = split(read_manifest(manifest, ANYWHERE), share)
     write_manifest(dev, found.dev)
     write_manifest(manifest, found.train)
     return found

@@ -4,8 +4,8 @@ A manifest is a text file with one JSON object a line (JSON Lines, UTF-8):
 
     {"audio": "a/1.flac", "text": "Good morning!", "id": "a-1", "speaker": "a", "duration": 2.31}
 
-`audio` and `text` are required. `audio` is absolute or relative to the folder of the manifest
-(`..` is allowed: a manifest is trusted like the files that it lists). `text` is the original
+`audio` and `text` are required. `audio` is absolute or relative to the folder of the manifest, and
+lies in this folder, or in another that the reader of the manifest allows. `text` is the original
 transcript; `"text": ""` means that there is no speech (noise, silence). Optional keys:
 `norm` (the normalised text, for training and scoring; default: `text`, normalised), `id` (default:
 the audio path without its extension), `duration` (s; default: read from the audio), `speaker`,
@@ -35,7 +35,9 @@ CHARACTERS_PER_SECOND: Final = 25.0  # CTC emits at most one per 40 ms; fast rea
 SHORTEST: Final = 0.1  # s; shorter than any word
 LONGEST: Final = 120.0  # s; longer utterances do not fit into memory in training
 TOLERANCE: Final = 0.1  # s, tolerated error of a stated duration or a header
+SHOWN: Final = 5  # problems of a manifest that an error names
 ROOM: Final = "room-impulse-response"  # label of impulse responses among noise recordings
+ANYWHERE: Final = Path(os.sep)  # audio may lie there: for manifests that were just written
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,22 @@ class Problem(NamedTuple):
     what: str
 
 
-def read_manifest(path: str | Path) -> list[Utterance]:
+def read_manifest(path: str | Path, audio_in: Path | None = None) -> list[Utterance]:
     """Read the utterances of a manifest, in its order.
 
+    audio_in: the folder that all audio must lie in; None means that of the manifest. Links are not
+    followed: one in this folder may lead out of it.
+
     Audio is opened only if a line has no duration. Raises UserError, with file and line, for a file
-    that cannot be read, a folder or a table, invalid JSON, missing keys, values of a wrong type, a
-    repeated id and an empty manifest.
+    that cannot be read, a folder or a table, invalid JSON, missing keys, values of a wrong type,
+    audio outside `audio_in`, a repeated id and an empty manifest.
     """
     path = Path(path)
     utterances: list[Utterance] = []
     first_line: dict[str, int] = {}
     for number, line in _lines(path):
         try:
-            utterance = _parse(line, path.parent)
+            utterance = _parse(line, path.parent, audio_in)
             _require_new(utterance.id, number, first_line)
         except UserError as error:
             raise UserError(f"{path}:{number}: {error}") from error
@@ -109,11 +114,13 @@ def check_manifest(
     path: str | Path,
     symbols: Collection[str] | None = None,
     left_out: Collection[str] = (),
+    audio_in: Path | None = None,
 ) -> list[Problem]:
     """Return all errors in a manifest and its audio, in the order of the lines.
 
     symbols: allowed in texts (`Vocabulary.inventory`); None allows all.
     left_out: ids of utterances that are not used; their audio and text are not checked.
+    audio_in: see `read_manifest`.
 
     Every recording is opened and its end decoded, which detects missing, damaged and truncated
     files without decoding hours of audio. Raises UserError only if the manifest cannot be read.
@@ -125,7 +132,7 @@ def check_manifest(
     number = 0
     for number, line in _lines(path):
         try:
-            utterance = _parse(line, path.parent)
+            utterance = _parse(line, path.parent, audio_in)
             _require_new(utterance.id, number, first_line)
         except UserError as error:
             problems.append(Problem(number, str(error)))
@@ -141,30 +148,30 @@ def require_clean(
     path: str | Path,
     symbols: Collection[str] | None = None,
     left_out: Collection[str] = (),
-    limit: int = 5,
+    audio_in: Path | None = None,
 ) -> None:
-    """Raise UserError if `check_manifest` finds errors, with their number and the first `limit`."""
-    _require_none(path, check_manifest(path, symbols, left_out), limit)
+    """Raise UserError if `check_manifest` finds errors, with their number and the first ones."""
+    _require_none(path, check_manifest(path, symbols, left_out, audio_in))
 
 
-def require_clean_noise(path: str | Path, limit: int = 5) -> None:
+def require_clean_noise(path: str | Path, audio_in: Path | None = None) -> None:
     """As `require_clean`, for a manifest without speech, whose recordings may have any length."""
     problems = [
         Problem(number, what)
-        for number, found, _ in _without_words(Path(path))
+        for number, found, _ in _without_words(Path(path), audio_in)
         for what in _wrong_duration(found)
     ]
-    _require_none(path, problems, limit)
+    _require_none(path, problems)
 
 
-def _require_none(path: str | Path, problems: Sequence[Problem], limit: int) -> None:
+def _require_none(path: str | Path, problems: Sequence[Problem]) -> None:
     if not problems:
         return
     noun = "problem" if len(problems) == 1 else "problems"
     lines = [f"{path}: {len(problems)} {noun}; correct or remove these lines"]
-    lines += [f"  {path}:{problem.line}: {problem.what}" for problem in problems[:limit]]
-    if len(problems) > limit:
-        lines.append(f"  and {len(problems) - limit} more")
+    lines += [f"  {path}:{problem.line}: {problem.what}" for problem in problems[:SHOWN]]
+    if len(problems) > SHOWN:
+        lines.append(f"  and {len(problems) - SHOWN} more")
     raise UserError("\n".join(lines))
 
 
@@ -216,7 +223,7 @@ def _lines(path: Path) -> Iterator[Line]:
     yield from read_entries(path)
 
 
-def _parse(line: str, folder: Path) -> Utterance:
+def _parse(line: str, folder: Path, audio_in: Path | None) -> Utterance:
     """Parse a line; the caller adds the position to a UserError."""
     try:
         record = json.loads(line)
@@ -232,6 +239,7 @@ def _parse(line: str, folder: Path) -> Utterance:
         raise UserError('got "audio": "", wanted the path of a file')
     normalised = _string(record, "norm")
     audio = folder / audio_name
+    _require_inside(audio, folder if audio_in is None else audio_in)
     duration = _duration(record)
     return Utterance(
         id=_string(record, "id") or Path(audio_name).with_suffix("").as_posix(),
@@ -243,6 +251,19 @@ def _parse(line: str, folder: Path) -> Utterance:
         accent=_string(record, "accent") or None,
         written=written,
     )
+
+
+def _require_inside(audio: Path, folder: Path) -> None:
+    if not is_inside(audio, folder):
+        raise UserError(
+            f"audio outside of {folder}: {audio}; to allow another folder: --audio-in DIR, or "
+            "data.audio_in in a config"
+        )
+
+
+def is_inside(audio: Path, folder: Path) -> bool:
+    """Return whether the path of a file lies in a folder; links are not followed."""
+    return Path(os.path.abspath(audio)).is_relative_to(os.path.abspath(folder))
 
 
 def _string(record: dict[str, Any], key: str) -> str | None:
@@ -270,11 +291,12 @@ def _require_new(identifier: str, number: int, first_line: dict[str, int]) -> No
 
 
 def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
-    audio, folder = Path(os.path.abspath(utterance.audio)), Path(os.path.abspath(folder))
-    inside = audio.is_relative_to(folder)
+    audio = Path(os.path.abspath(utterance.audio))
+    if is_inside(audio, folder):
+        audio = audio.relative_to(os.path.abspath(folder))
     record: dict[str, Any] = {
         "id": utterance.id,
-        "audio": (audio.relative_to(folder) if inside else audio).as_posix(),
+        "audio": audio.as_posix(),
         "text": utterance.text if utterance.written is None else utterance.written,
         "norm": utterance.text,
         "duration": utterance.duration,
@@ -344,28 +366,30 @@ def _characters(symbols: Collection[str]) -> frozenset[str]:
     return frozenset(spelt.replace(WORD_START, " "))
 
 
-def read_noise(path: str | Path) -> list[Utterance]:
+def read_noise(path: str | Path, audio_in: Path | None = None) -> list[Utterance]:
     """Read a manifest of recordings without speech: as `read_manifest`, but `text` is optional.
 
     The text of each utterance is "", even if the line has one. Lines with the label `ROOM` are left
     out: see `read_responses`.
     """
-    return [found for _, found, label in _without_words(Path(path)) if label != ROOM]
+    found = _without_words(Path(path), audio_in)
+    return [noise for _, noise, label in found if label != ROOM]
 
 
-def read_responses(path: str | Path) -> list[Path]:
+def read_responses(path: str | Path, audio_in: Path | None = None) -> list[Path]:
     """Return the audio files with the label `ROOM` of a manifest of noise."""
-    return [found.audio for _, found, label in _without_words(Path(path)) if label == ROOM]
+    found = _without_words(Path(path), audio_in)
+    return [response.audio for _, response, label in found if label == ROOM]
 
 
-def _without_words(path: Path) -> Iterator[tuple[int, Utterance, str]]:
+def _without_words(path: Path, audio_in: Path | None) -> Iterator[tuple[int, Utterance, str]]:
     """Yield the number of each line, its utterance, with an empty text, and its label."""
     number = 0
     first_line: dict[str, int] = {}
     for number, line in _lines(path):
         try:
             record = json.loads(line)
-            found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent)
+            found = _parse(json.dumps({**record, "text": "", "norm": ""}), path.parent, audio_in)
             _require_new(found.id, number, first_line)
         except (UserError, ValueError, TypeError, RecursionError) as error:
             raise UserError(f"{path}:{number}: {error}") from error

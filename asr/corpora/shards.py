@@ -26,11 +26,13 @@ MANIFEST: Final = "manifest.jsonl"
 _TEXTS: Final = ("text", "transcript", "sentence")  # names that the text may have in a .json
 
 
-def write_shards(manifest: Path, folder: Path, megabytes: float) -> Path:
+def write_shards(
+    manifest: Path, folder: Path, megabytes: float, audio_in: Path | None = None
+) -> Path:
     """Copy the recordings of a manifest into shards, and return the manifest of these.
 
-    megabytes: size from which on a shard is complete. A shard that is being written has another
-    name, and the manifest is written last.
+    megabytes: size from which on a shard is complete. audio_in: see `read_manifest`. A shard that
+    is being written has another name, and the manifest is written last.
 
     Raises:
         UserError: the manifest or a recording cannot be read, the size is not above 0, or the
@@ -38,7 +40,7 @@ def write_shards(manifest: Path, folder: Path, megabytes: float) -> Path:
     """
     if not megabytes > 0:
         raise UserError(f"shards of {megabytes:g} MB, wanted a size above 0")
-    left = deque(enumerate(read_manifest(manifest)))
+    left = deque(enumerate(read_manifest(manifest, audio_in)))
     if any(folder.glob(f"*{archive.SUFFIX}")):
         raise UserError(f"{folder}: holds shards already; wanted another folder")
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asr.corpora.manifest import read_manifest
+from asr.corpora.manifest import ANYWHERE, read_manifest
 from asr.text.lines import read_lines
 from asr.text.normalize import normalize
 
@@ -19,6 +19,6 @@ def read_texts(path: Path) -> list[str]:
         UserError: the file cannot be read; see `asr.text.lines.read_lines`, `read_manifest`.
     """
     if path.suffix == ".jsonl":
-        return [utterance.text for utterance in read_manifest(path)]
+        return [utterance.text for utterance in read_manifest(path, ANYWHERE)]
     columns = (line.text.rpartition("\t")[2] for line in read_lines(path))
     return [text for text in map(normalize, columns) if text]

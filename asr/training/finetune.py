@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -59,13 +60,18 @@ def plan(seconds: float) -> Plan:
 
 
 def write_config(
-    start: str, manifest: Path, dev: Path | None, folder: Path, overrides: Sequence[str] = ()
+    start: str,
+    manifest: Path,
+    dev: Path | None,
+    folder: Path,
+    overrides: Sequence[str] = (),
+    audio_in: Path | None = None,
 ) -> Path:
     """Write the config of a run that fine-tunes a model, and return its path.
 
     start: a model folder, or the name of a model of the package. dev: None holds a part of the
     manifest out, by speakers where they are known, as train.jsonl and dev.jsonl in the run folder.
-    overrides: of the config; they are checked, not written.
+    overrides: of the config; they are checked, not written. audio_in: see `read_manifest`.
     An existing config is kept, so that the same command resumes the run.
 
     Raises:
@@ -81,13 +87,14 @@ def write_config(
         return path
     if (folder / "config.json").exists():
         raise UserError(f"{folder}: holds another run; wanted a new folder")
-    _check_manifests(manifest, dev)
-    utterances = read_manifest(manifest)
+    _check_manifests(manifest, dev, audio_in)
+    utterances = read_manifest(manifest, audio_in)
     if dev is None:
         parts = split(utterances, DEV_SHARE)
         files = folder / TRAIN, folder / DEV
+        audio_in = audio_in or manifest.parent
     else:
-        parts = Split(utterances, read_manifest(dev), by_speaker=False)
+        parts = Split(utterances, read_manifest(dev, audio_in), by_speaker=False)
         files = manifest, dev
     seconds = sum(each.duration for each in parts.train)
     if seconds < LEAST:
@@ -95,7 +102,7 @@ def write_config(
             f"{manifest}: {seconds:.0f} s of speech to train on; wanted at least {LEAST:.0f} s"
         )
     comment = f"# Fine-tunes {start} on {seconds / 60:.1f} minutes of speech; written by asr train."
-    text = "\n".join((comment, *_toml(_table(model, *files, plan(seconds))), ""))
+    text = "\n".join((comment, *_toml(_table(model, *files, audio_in, plan(seconds))), ""))
     parse_config(text, path, overrides)
     make_run_folder(folder)
     for warning in (*remarks(parts.train), shared_recordings(parts.train, parts.dev)):
@@ -107,10 +114,10 @@ def write_config(
     return path
 
 
-def _check_manifests(manifest: Path, dev: Path | None) -> None:
+def _check_manifests(manifest: Path, dev: Path | None, audio_in: Path | None) -> None:
     """Refuse manifests with problems; dev: None without one."""
     for given in (manifest, dev) if dev is not None else (manifest,):
-        require_clean(given, Vocabulary.characters().inventory)
+        require_clean(given, Vocabulary.characters().inventory, audio_in=audio_in)
 
 
 def _write_parts(parts: Split, train: Path, dev: Path) -> None:
@@ -120,9 +127,13 @@ def _write_parts(parts: Split, train: Path, dev: Path) -> None:
     log_line(f"{dev}: {len(parts.dev)} utterances held out to validate on; {parts.how}")
 
 
-def _table(model: ModelFolder, manifest: Path, dev: Path, plan: Plan) -> dict[str, Any]:
+def _table(
+    model: ModelFolder, manifest: Path, dev: Path, audio_in: Path | None, plan: Plan
+) -> dict[str, Any]:
     settings = _read_keys(model)
     data: dict[str, Any] = {"dev": str(dev.resolve()), "dev_most": DEV_MOST}
+    if audio_in is not None:
+        data["audio_in"] = os.path.abspath(audio_in)
     if settings.get("encoder", {}).get("kind") == "frozen":
         data["frame_cache"] = "frames"
     data["train"] = [{"manifest": str(manifest.resolve())}]

@@ -24,6 +24,7 @@ MAY_CHANGE: Final = frozenset(
         "training.loaders",
         "data.cache_gigabytes",
         "data.frame_cache",
+        "data.audio_in",
         "teacher.cache",
     }
 )

@@ -73,6 +73,7 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
     from asr.text.vocabulary import Vocabulary
 
     symbols = Vocabulary.characters().inventory
+    audio_in = config.data.audio_folder(data)
     lists = [(each.manifest, each.without) for each in config.data.train]
     for manifest, without in (*lists, (config.data.dev, "")):
         if not (data / manifest).exists():
@@ -81,9 +82,9 @@ def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> N
                 f"the config are relative to"
             )
         left_out = read_entries(config_folder / without, comment="#") if without else ()
-        require_clean(data / manifest, symbols, {identifier for _, identifier in left_out})
+        require_clean(data / manifest, symbols, {name for _, name in left_out}, audio_in)
     if config.data.noise:
-        require_clean_noise(data / config.data.noise)
+        require_clean_noise(data / config.data.noise, audio_in)
 
 
 def _run_here(

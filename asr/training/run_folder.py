@@ -82,8 +82,9 @@ def require_same(folder: Path, model: Path, manifest: Path, dev: Path | None) ->
     elif dev is not None:
         differing.append(f"--dev was not given, is {dev}")
     else:
-        begun_with = [*read_manifest(its_train), *read_manifest(its_dev)]
-        differing += _changes(begun_with, read_manifest(manifest), manifest)
+        audio_in = config.data.audio_folder(folder)
+        begun_with = [*read_manifest(its_train, audio_in), *read_manifest(its_dev, audio_in)]
+        differing += _changes(begun_with, read_manifest(manifest, audio_in), manifest)
     if differing:
         raise UserError(
             f"{folder}: begun otherwise: {'; '.join(differing)}; wanted a new run folder (this run "

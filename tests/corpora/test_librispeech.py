@@ -50,13 +50,13 @@ def test_every_utterance_is_listed_with_its_text_and_speaker(tmp_path: Path) -> 
     folder = make_subset(tmp_path)
     (manifest,) = prepare(tmp_path, tmp_path / "lists")
     assert manifest == tmp_path / "lists" / "dev-clean.jsonl"
-    utterances = {u.id: u for u in read_manifest(manifest)}
+    utterances = {u.id: u for u in read_manifest(manifest, tmp_path)}
     assert {i: u.written for i, u in utterances.items()} == TEXTS
     assert utterances["84-121550-0000"].text == "it's a dream"
     assert utterances["84-121550-0000"].audio == folder / "84" / "121550" / "84-121550-0000.flac"
     assert utterances["84-121550-0000"].duration == pytest.approx(2.0)
     assert {(u.speaker, u.gender) for u in utterances.values()} == {("84", "F"), ("174", None)}
-    assert check_manifest(manifest) == []
+    assert check_manifest(manifest, audio_in=tmp_path) == []
 
 
 def test_the_order_is_that_of_the_ids_as_strings(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_download_then_prepare_then_nothing_more(tmp_path: Path, server: Server)
     for _ in range(2):
         (manifest,) = prepare(root, tmp_path / "lists", ["dev-clean"], download=True)
     assert server.fetched == 1
-    assert {u.gender for u in read_manifest(manifest)} == {"F", None}
+    assert {u.gender for u in read_manifest(manifest, root)} == {"F", None}
     assert {path.name for path in root.iterdir()} == {"LibriSpeech"}
 
 

@@ -15,7 +15,9 @@ from asr.corpora.manifest import (
     check_manifest,
     read_manifest,
     read_noise,
+    read_responses,
     require_clean,
+    require_clean_noise,
     select,
     write_manifest,
 )
@@ -71,15 +73,46 @@ def test_what_is_absent_is_made_up_from_the_audio(tmp_path: Path) -> None:
     assert utterance.duration == pytest.approx(0.75, abs=1e-4)
 
 
-def test_absolute_and_climbing_audio_paths(tmp_path: Path) -> None:
+@pytest.fixture
+def climbing(tmp_path: Path) -> Path:
+    """Return a manifest in lists/ of audio in the folder above it, relative and absolute."""
     audio = write_audio(tmp_path / "a.wav")
     (tmp_path / "lists").mkdir()
-    path = write_lines(
+    return write_lines(
         tmp_path / "lists" / "m.jsonl",
-        {"audio": "../a.wav", "text": "hi"},
+        {"audio": "../lists/../a.wav", "text": "hi"},
         {"audio": str(audio), "text": "hi"},
     )
-    assert [u.duration for u in read_manifest(path)] == [1.0, 1.0]
+
+
+def test_audio_outside_the_folder_of_the_manifest_is_refused(climbing: Path) -> None:
+    wanted = rf"{climbing}:1: audio outside of {climbing.parent}: .*a.wav; .*--audio-in DIR"
+    for read in (read_manifest, read_noise, read_responses, require_clean_noise):
+        with pytest.raises(UserError, match=wanted):
+            read(climbing)
+    assert [line for line, what in problems(climbing) if "outside of" in what] == [1, 2]
+
+
+def test_audio_in_another_folder_is_read_where_it_is_allowed(climbing: Path) -> None:
+    allowed = climbing.parent.parent
+    assert [u.duration for u in read_manifest(climbing, allowed)] == [1.0, 1.0]
+    assert check_manifest(climbing, audio_in=allowed) == []
+    assert len(read_noise(climbing, allowed)) == 2
+    require_clean_noise(climbing, allowed)
+
+
+def test_a_folder_whose_name_only_begins_like_the_allowed_one_is_outside(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    path = write_lines(tmp_path / "mine" / "m.jsonl", good(audio="../mine2/a.wav"))
+    with pytest.raises(UserError, match="outside of"):
+        read_manifest(path)
+
+
+def test_a_link_in_the_folder_may_lead_out_of_it(tmp_path: Path) -> None:
+    write_audio(tmp_path / "store" / "a.wav")
+    (tmp_path / "mine").mkdir()
+    path = write_lines(tmp_path / "mine" / "m.jsonl", good(audio="store/a.wav"))
+    (tmp_path / "mine" / "store").symlink_to(tmp_path / "store")
     assert check_manifest(path) == []
 
 
@@ -119,7 +152,7 @@ def test_written_manifests_read_back_the_same(
         for u in utterances
     ]
     write_manifest(folder / "m.jsonl", placed)
-    assert read_manifest(folder / "m.jsonl") == placed
+    assert read_manifest(folder / "m.jsonl", tmp_path) == placed
 
 
 def test_a_manifest_moves_together_with_its_audio(tmp_path: Path) -> None:
@@ -270,11 +303,13 @@ def test_require_clean_counts_all_and_shows_the_first(tmp_path: Path) -> None:
     write_audio(tmp_path / "a.wav")
     path = write_lines(tmp_path / "m.jsonl", *[good(id=str(i), duration=9) for i in range(7)])
     with pytest.raises(UserError) as caught:
-        require_clean(path, limit=2)
+        require_clean(path)
     lines = str(caught.value).splitlines()
     assert "7 problems" in lines[0]
-    assert [line.split(": ")[0].strip() for line in lines[1:3]] == [f"{path}:1", f"{path}:2"]
-    assert lines[3].strip() == "and 5 more"
+    assert [line.split(": ")[0].strip() for line in lines[1:6]] == [
+        f"{path}:{number}" for number in range(1, 6)
+    ]
+    assert lines[6].strip() == "and 2 more"
     require_clean(write_lines(tmp_path / "clean.jsonl", good()), ENGLISH)
 
 

@@ -48,7 +48,9 @@ def test_the_config_can_be_read_and_is_kept(tones: Path, model: Path, tmp_path: 
     config = load_config(file)
     assert config.training.start_from == str(model)
     assert config.training.frozen == ("encoder.front",)
-    parts = [read_manifest(tmp_path / "run" / name) for name in ("train.jsonl", "dev.jsonl")]
+    assert config.data.audio_in == str(tones)
+    names = "train.jsonl", "dev.jsonl"
+    parts = [read_manifest(tmp_path / "run" / name, tones) for name in names]
     assert sorted(each.id for part in parts for each in part) == sorted(
         each.id for each in read_manifest(manifest)
     )
@@ -56,7 +58,8 @@ def test_the_config_can_be_read_and_is_kept(tones: Path, model: Path, tmp_path: 
     assert write_config(str(model), manifest, None, tmp_path / "run") == file
     assert load_config(file).training.rate == 3e-5
     english = write_config("english", manifest, tones / "dev.jsonl", tmp_path / "english")
-    assert load_config(english).data.dev == str(tones / "dev.jsonl")
+    data = load_config(english).data
+    assert (data.dev, data.audio_in) == (str(tones / "dev.jsonl"), "")
     assert read_manifest(manifest)[0].duration < LEAST
 
 
@@ -112,7 +115,12 @@ def test_mistakes_are_one_line(tones: Path, model: Path, tmp_path: Path, capsys)
     short.write_text("\n".join(map(json.dumps, records)), "utf-8")
     manifest = str(tones / "train.jsonl")
     for arguments, message in [
-        (["--from", str(model), str(short), run], "wanted at least 20 s"),
+        (["--from", str(model), str(short), run], "problems; correct or remove these lines"),
+        (
+            ["--from", str(model), str(short), run, "--audio-in", str(tones)],
+            "wanted at least 20 s",
+        ),
+        ([manifest, run, "--audio-in", "."], "--audio-in belongs to --from"),
         ([manifest, run], "wanted a .toml config, or --from MODEL"),
         (["--from", "english-french", manifest, run], "one for speech is wanted"),
         (["--from", "english", manifest, run, "--data", "."], "--from and --data"),
@@ -214,8 +222,8 @@ def test_another_model_manifest_or_dev_set_is_refused(
     other = part_of(manifest, tmp_path / "other.jsonl", slice(None), text="do", norm="do")
     for arguments, message in [
         (command("english", manifest, finished), f"the model was {model}, is "),
-        (command(model, half, finished), "has 6 utterances fewer, such as"),
-        (command(model, other, finished), "30 utterances changed"),
+        (command(model, half, finished, "--audio-in", tones), "has 6 utterances fewer, such as"),
+        (command(model, other, finished, "--audio-in", tones), "30 utterances changed"),
         (command(model, manifest, finished, "--dev", tones / "dev.jsonl"), "--dev was not given"),
     ]:
         assert main(arguments) == 2
@@ -269,13 +277,16 @@ def test_nothing_is_written_before_everything_is_checked(
     run = tmp_path / "run"
     bad = part_of(tones / "train.jsonl", tmp_path / "bad.jsonl", slice(None))
     bad.write_text(bad.read_text("utf-8").replace('"duration": ', '"duration": 9', 1), "utf-8")
-    assert main(command(model, bad, run)) == 2
+    assert main(command(model, bad, run, "--audio-in", tones)) == 2
     assert f"{bad}:1: duration is given as" in capsys.readouterr().err
     assert not run.exists()
     good = part_of(tones / "train.jsonl", bad, slice(None))
-    assert main(command(model, good, run, "--set", "training.stps=3")) == 2
+    assert main(command(model, good, run)) == 2
+    assert f"{good}:1: audio outside of {tmp_path}" in capsys.readouterr().err and not run.exists()
+    allowed = ("--audio-in", tones)
+    assert main(command(model, good, run, *allowed, "--set", "training.stps=3")) == 2
     assert "did you mean steps" in capsys.readouterr().err and not run.exists()
-    assert main(command(model, good, run)) == 0
+    assert main(command(model, good, run, *allowed)) == 0
 
 
 def test_recordings_on_both_sides_are_a_warning(
@@ -288,7 +299,7 @@ def test_recordings_on_both_sides_are_a_warning(
         assert told.count("30 recordings to validate on are also trained on") == count
         assert "dropped" not in told
     strange = part_of(manifest, tmp_path / "strange.jsonl", slice(None), text="東京 do", norm=None)
-    write_config(str(model), strange, tones / "dev.jsonl", tmp_path / "strange")
+    write_config(str(model), strange, tones / "dev.jsonl", tmp_path / "strange", audio_in=tones)
     assert "60 characters that the model cannot write are dropped" in capsys.readouterr().err
 
 

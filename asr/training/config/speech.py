@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from asr.corpora.remarks import LONGEST_TRAINED
 from asr.errors import UserError
@@ -50,6 +51,11 @@ class SpeechDataSettings(Settings):
         'and trained on with an empty text; lines with the label "room-impulse-response" are the '
         "rooms of augment.room_share.",
     )
+    audio_in: str = setting(
+        "",
+        "Folder that all audio of the manifests must lie in, relative to the folder given by "
+        "--data. Empty: that of each manifest.",
+    )
     noise_times: float = setting(
         1.0,
         "How often an epoch takes each noise recording with an empty text.",
@@ -74,6 +80,10 @@ class SpeechDataSettings(Settings):
         least=0,
         most=100_000,
     )
+
+    def audio_folder(self, data: Path) -> Path | None:
+        """Return the folder of `audio_in`, None if it is empty; data: that given by --data."""
+        return data / self.audio_in if self.audio_in else None
 
     def unread(self) -> Iterator[Unread]:
         """See `Settings.unread`."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from asr.corpora.collate import pad_tokens
-from asr.corpora.manifest import read_manifest, select
+from asr.corpora.manifest import ANYWHERE, read_manifest, select
 from asr.corpora.text import read_texts
 from asr.errors import UserError
 from asr.model_folder import WEIGHTS
@@ -64,7 +64,7 @@ class LanguageTask:
         self.vocabulary, self.stream = _read(config.data, data, known)
         if len(self.stream) < 2 * config.batches.size:
             raise UserError(f"got {len(self.stream)} words of text, wanted at least two batches")
-        utterances = read_manifest(data / config.data.dev)
+        utterances = read_manifest(data / config.data.dev, ANYWHERE)
         if config.data.dev_ids:
             utterances = select(utterances, config_folder / config.data.dev_ids)
         texts = sorted((self.vocabulary.encode(each.text) for each in utterances), key=len)

@@ -111,9 +111,10 @@ class SpeechData:
         """
         self.config = config
         self.vocabulary = Vocabulary.characters()
-        recordings = read_noise(data / config.data.noise) if config.data.noise else []
+        noise, audio_in = config.data.noise, config.data.audio_folder(data)
+        recordings = read_noise(data / noise, audio_in) if noise else []
         self.noise = [each.audio for each in recordings]
-        self.rooms = read_responses(data / config.data.noise) if config.data.noise else []
+        self.rooms = read_responses(data / noise, audio_in) if noise else []
         self._require_noise()
         self.examples, self._shares = self._read_training(data, config_folder, recordings)
         if config.augment.room_share:
@@ -223,8 +224,9 @@ class SpeechData:
         examples: list[_Example] = []
         shares: list[_Share] = []
         too_long: list[Utterance] = []
+        audio_in = self.config.data.audio_folder(data)
         for entry in self.config.data.train:
-            utterances = read_manifest(data / entry.manifest)
+            utterances = read_manifest(data / entry.manifest, audio_in)
             if entry.without:
                 utterances = _without(utterances, config_folder / entry.without)
             kept = self._short(utterances, too_long)
@@ -260,7 +262,7 @@ class SpeechData:
     def _read_dev(self, data: Path, config_folder: Path) -> list[Utterance]:
         """Read the dev utterances, from short to long, so that batches have little padding."""
         settings = self.config.data
-        utterances = read_manifest(data / settings.dev)
+        utterances = read_manifest(data / settings.dev, settings.audio_folder(data))
         if settings.dev_ids:
             utterances = select(utterances, config_folder / settings.dev_ids)
         if settings.dev_most:
