@@ -160,6 +160,37 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
         train_word_ngrams([], [])
 
 
+def cut_last(array):
+    return array[:-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "wanted"),
+    [
+        ("unigrams", cut_last, "not probabilities of its words"),
+        ("unigrams", np.negative, "not probabilities of its words"),
+        ("unigrams", np.zeros_like, "do not sum"),
+        ("follow2", cut_last, "not those of its contexts"),
+        ("last2", cut_last, "not those of its contexts"),
+        ("last2", lambda last: last + 200, "not those of its contexts"),
+        ("last2", np.zeros_like, "not sorted"),
+        ("levels2", cut_last, "not those of its contexts"),
+        ("levels3", lambda levels: levels.astype(np.float32), "not a list of counts"),
+        ("follow3", lambda follow: np.zeros(10_000, follow.dtype), "other sizes"),
+        ("format", lambda _: np.array(99), "format 99"),
+    ],
+)
+def test_tables_that_do_not_fit_each_other_are_refused(tmp_path, name, change, wanted):
+    path = tmp_path / "words.npz"
+    make()[0].save(path)
+    arrays = dict(np.load(path))
+    np.savez(path, **arrays)
+    assert len(WordNgrams.load(path).tables) >= 2
+    np.savez(path, **arrays | {name: change(arrays[name])})
+    with pytest.raises(UserError, match=f"not a word n-gram model: .*{wanted}"):
+        WordNgrams.load(path)
+
+
 def test_a_search_without_letters_is_refused():
     ngrams, _ = make()
     for vocabulary in (Vocabulary.words(TEXTS), Vocabulary.characters(["abc"])):
