@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ INT16_SCALE = 32768
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a new file that replaces `path` at the end; several processes may do so at once."""
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    unfinished = path.with_name(f"{path.name}.{os.urandom(16).hex()}.part")
     try:
         with unfinished.open("xb") as file:
             yield file

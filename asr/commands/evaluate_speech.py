@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from asr.commands.options import Decoding
 from asr.commands.output import replacing
-from asr.commands.progress import advancing
+from asr.commands.progress import Bar
 from asr.corpora.manifest import Utterance, read_manifest, select
 from asr.errors import complain
 from asr.scoring.confidence import Bin, correct_words, expected_calibration_error, reliability
@@ -121,14 +120,12 @@ def _transcribe(
     recognizer: Recognizer, utterances: Sequence[Utterance], speed: float, attention: bool
 ) -> Iterator[_Result]:
     """Yield results; print failures on stderr, and a progress bar if stderr is a terminal."""
-    from tqdm import tqdm
-
     from asr.inference.sources import Failure
 
     total = sum(utterance.duration for utterance in utterances) / speed
     sources = (_source(utterance.audio, speed) for utterance in utterances)
-    with tqdm(total=total, unit="s", unit_scale=True, disable=not sys.stderr.isatty()) as bar:
-        results = recognizer.transcribe_each(sources, on_progress=advancing(bar))
+    with Bar(total) as bar:
+        results = recognizer.transcribe_each(sources, on_progress=bar.advance)
         for utterance, result in zip(utterances, results, strict=True):
             if isinstance(result, Failure):
                 bar.clear()

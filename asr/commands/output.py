@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from asr.errors import UserError
 
@@ -96,7 +95,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     if not target.parent.is_dir():
         raise UserError(f"{path}: cannot be written: there is no folder {path.parent}")
-    part = target.with_name(f".{target.stem}.{uuid4().hex}.part{target.suffix}")
+    part = target.with_name(f".{target.stem}.{os.urandom(16).hex()}.part{target.suffix}")
     try:
         if target.exists() and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

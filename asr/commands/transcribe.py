@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from asr.audio import archive
 from asr.audio.find import find_audio
 from asr.audio.read import stated_seconds
 from asr.commands.options import Decoding
-from asr.commands.progress import advancing
+from asr.commands.progress import Bar
 from asr.commands.resuming import opened_journal
 from asr.commands.writers import (
     STDIN,
@@ -33,8 +33,6 @@ from asr.render.subtitles import stamp
 from asr.render.transcripts import SUBTITLES, Style, parts
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from asr.inference.journal import Journal
     from asr.inference.recognizer import Recognizer
     from asr.inference.sources import Failure, Finished
@@ -131,19 +129,15 @@ def _expand(paths: Sequence[str]) -> tuple[list[Recording], int]:
     return found, missing
 
 
-def _progress(paths: Sequence[Path]) -> tqdm[NoReturn]:
-    """Return a progress bar in seconds of audio, which is shown on a terminal only."""
-    from tqdm import tqdm
-
-    is_shown = sys.stderr.isatty()
-    total = sum(stated_seconds(each) or 0.0 for each in paths) if is_shown else None
-    return tqdm(total=total, unit="s", unit_scale=True, disable=not is_shown)
+def _progress(paths: Sequence[Path]) -> Bar:
+    """Return a progress bar over recordings."""
+    return Bar(sum(stated_seconds(each) or 0.0 for each in paths) if sys.stderr.isatty() else None)
 
 
 def _results(
     recognizer: Recognizer,
     paths: Sequence[Path],
-    bar: tqdm[NoReturn],
+    bar: Bar,
     journal: Journal | None,
 ) -> Iterator[Segment | Finished | Failure]:
     """Yield the results of `segments_of_each`, without attention weights, which no format holds."""
@@ -151,7 +145,7 @@ def _results(
 
     nothing = np.zeros((0, 0), np.float32)
     sources = (sys.stdin.buffer if str(path) == STDIN else path for path in paths)
-    for result in recognizer.segments_of_each(sources, on_progress=advancing(bar), journal=journal):
+    for result in recognizer.segments_of_each(sources, on_progress=bar.advance, journal=journal):
         bar.clear()
         if isinstance(result, Segment):
             yield replace(result, weights=nothing, allowed=None)

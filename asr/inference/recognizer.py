@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from asr.audio.read import Source, check_rate
 from asr.audio.speech import has_speech
 from asr.errors import UserError
-from asr.inference import reader
 from asr.inference.cutting import pieces_for
 from asr.inference.decoding import force
 from asr.inference.journal import Journal
@@ -31,12 +30,14 @@ from asr.inference.sources import (
 from asr.inference.spelling import punctuated, with_digits
 from asr.inference.stream import pieces_of, segments_of_each
 from asr.model_folder import PRETRAINED
-from asr.reading import Reading
 from asr.results import Segment, Transcript
 from asr.tables import from_table, to_table
 from asr.text.normalize import normalize
 from asr.text.page import PageWord, page_words
 from asr.text.vocabulary import UNK
+
+if TYPE_CHECKING:
+    from asr.reading import Reading
 
 SHIPPED = PRETRAINED / "english"
 LONGEST_ALIGNED = 120.0  # seconds that are aligned with a given text, which is not cut
@@ -297,6 +298,8 @@ class Recognizer:
             UserError: as in `align`; the page holds more than `LONGEST_PAGE` words, the audio is
                 above `LONGEST_READ`, or the model has no CTC head or does not write characters.
         """
+        from asr.inference import reader  # not for those who only transcribe: 10 ms
+
         words = self.page_words(page)
         waveform = read_whole(source, rate)
         if waveform.duration > LONGEST_READ:

@@ -79,16 +79,23 @@ def count_ngrams(
     grams, counts = [], []
     for size in range(1, order + 1):
         # The first token of a text is not predicted, and no history crosses the start of its text.
-        seen, count = np.unique(codes[place >= max(size - 1, 1)], return_counts=True)
-        if size > 2:
-            _, inverse = np.unique(seen // vocabulary_size, return_inverse=True)
-            is_frequent = np.bincount(inverse, weights=count)[inverse] >= least
+        seen, place_of_each = _distinct(np.sort(codes[place >= max(size - 1, 1)]))
+        count = np.bincount(place_of_each)
+        if size > 2 and least > 1:
+            _, history = _distinct(seen // vocabulary_size)
+            is_frequent = np.bincount(history, weights=count)[history] >= least
             seen, count = seen[is_frequent], count[is_frequent]
         grams.append(seen)
-        counts.append(count.astype(np.int64))
+        counts.append(count)
         older = np.concatenate([np.zeros(size, np.int64), stream])[: len(stream)]
         codes = codes + older * vocabulary_size**size if size < order else codes
     return NgramCounts(vocabulary_size, grams, counts)
+
+
+def _distinct(ordered: Integers) -> tuple[Integers, Integers]:
+    """Return the distinct values of a sorted array, and the place of each entry among them."""
+    is_new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    return ordered[is_new], np.cumsum(is_new) - 1
 
 
 class NgramModel:
@@ -142,7 +149,8 @@ class NgramModel:
 def _tables(counts: NgramCounts) -> tuple[Floats, NDArray[np.int32]]:
     """Return probabilities and successor nodes, (nodes, V) each; node 0 is the empty history."""
     size = counts.vocabulary_size
-    histories = [np.unique(grams // size) for grams in counts.grams]  # codes, by length from 0
+    # Codes of the histories, by length from 0: the n-grams are sorted, so these are, too.
+    histories = [_distinct(grams // size)[0] for grams in counts.grams]
     first = np.cumsum([0, *(len(codes) for codes in histories)])  # first node of each length
     probabilities = np.zeros((first[-1], size))
     successors = np.zeros((first[-1], size), dtype=np.int32)  # half the memory of int64

@@ -8,38 +8,41 @@ from collections.abc import Iterable
 from typing import Final
 
 _IDEOGRAPHS: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_KANA: Final = re.compile("[\u3041-\u30ff]")
-_LETTER: Final = re.compile(f"[{_IDEOGRAPHS}\u3041-\u30ff]")
+# Texts, which `re` compiles and keeps when they are first used: this takes milliseconds.
+_KANA: Final = "[\u3041-\u30ff]"
+_LETTER: Final = f"[{_IDEOGRAPHS}\u3041-\u30ff]"
 # Ideographs, kana, and punctuation of full width, which no space separates from its neighbours.
-_UNSPACED: Final = re.compile(f"[{_IDEOGRAPHS}\u3000-\u30ff\uff00-\uffef]")
-_WORD: Final = re.compile(rf"{_UNSPACED.pattern}|[^\s{_UNSPACED.pattern[1:-1]}]+")
+_UNSPACED: Final = f"[{_IDEOGRAPHS}\u3000-\u30ff\uff00-\uffef]"
+_WORD: Final = rf"{_UNSPACED}|[^\s{_UNSPACED[1:-1]}]+"
 _CLOSING: Final = "。，、！？；：”’）》」』…,.!?;:)"  # does not begin a line
 
 
 def is_unspaced(text: str) -> bool:
     """Return whether at least half of the letters of a text are ideographs or kana."""
+    if text.isascii():
+        return False
     letters = sum(map(str.isalpha, text))
-    return bool(letters) and 2 * len(_LETTER.findall(text)) >= letters
+    return bool(letters) and 2 * len(re.findall(_LETTER, text)) >= letters
 
 
 def has_kana(text: str) -> bool:
     """Return whether a text has kana, and so is Japanese."""
-    return bool(_KANA.search(text))
+    return bool(re.search(_KANA, text))
 
 
 def begins_unspaced(text: str) -> bool:
     """Return whether no space stands before a text that begins so."""
-    return bool(_UNSPACED.match(text))
+    return not text.isascii() and bool(re.match(_UNSPACED, text))
 
 
 def ends_unspaced(text: str) -> bool:
     """Return whether no space stands after a text that ends so."""
-    return bool(_UNSPACED.match(text[-1:]))
+    return begins_unspaced(text[-1:])
 
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text; each ideograph, kana and sign of full width is one."""
-    return _WORD.findall(text)
+    return re.findall(_WORD, text)
 
 
 def join_words(words: Iterable[str]) -> str:
@@ -58,7 +61,7 @@ def wrap_unspaced(text: str, width: int) -> list[str]:
     """
     lines: list[str] = []
     line, columns = "", 0
-    for unit in re.findall(rf"\s*(?:{_WORD.pattern})", text):
+    for unit in re.findall(rf"\s*(?:{_WORD})", text):
         size = sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in unit)
         if line and columns + size > width and unit.strip()[0] not in _CLOSING:
             lines.append(line)

@@ -1,14 +1,15 @@
 """Progress is reported while a recording is read, after each batch, and never beyond its length."""
 
+import sys
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_model import write_tiny_model
-from tqdm import tqdm
 
 from asr.audio.read import read
-from asr.commands.progress import advancing
+from asr.commands.progress import Bar
 from asr.inference import stream
 from asr.inference.recognizer import Recognizer
 
@@ -37,11 +38,26 @@ def test_reading_and_each_batch_are_reported(tmp_path: Path, monkeypatch) -> Non
     assert sum(seen) == pytest.approx(transcript.duration)
 
 
-@pytest.mark.parametrize("total", [1.0, None])
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("total", "end"), [(1.0, "1.00/1.00"), (None, "1.05s")])
 @pytest.mark.filterwarnings("error")
-def test_a_bar_does_not_pass_its_end(total: float | None, capsys) -> None:
-    with tqdm(total=total, mininterval=0) as bar:
-        advance = advancing(bar)
+def test_a_bar_does_not_pass_its_end(total: float | None, end: str, monkeypatch) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with Bar(total) as bar:
         for _ in range(3):
-            advance(0.35)
-        assert bar.n == pytest.approx(1.0 if total else 1.05)
+            bar.advance(0.35)
+        bar.clear()
+    assert end in shown.getvalue().rpartition("\r")[2]
+
+
+def test_no_bar_is_shown_where_no_terminal_is(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stderr", StringIO())
+    with Bar(1.0) as bar:
+        bar.advance(0.5)
+        bar.clear()
+    assert sys.stderr.getvalue() == ""
