@@ -249,7 +249,7 @@ def test_a_text_in_capitals_is_translated_as_a_sentence(language: str) -> None:
 
 
 def test_chinese_is_translated_from_both_scripts() -> None:
-    translator = Translator.load("chinese-english")
+    translator = Translator.load(to="en")
     card = (PRETRAINED / "chinese-english" / "README.md").read_text()
     for word in ("BLEU", "CC BY 2.0 FR", "tatoeba.org", "asr train"):
         assert word in card
@@ -264,6 +264,15 @@ def test_chinese_is_translated_from_both_scripts() -> None:
     assert [each.text for each in found] == [*wanted.values()]
     words = found[0].words
     assert words.source[int(words.weights[words.target.index("love")].argmax())] == "爱"
+
+
+@pytest.mark.parametrize(
+    ("to", "text", "share"),
+    [("fr", "我爱你。", 1), ("en", "我爱你。", 0), ("fr", "Why …", 0)],
+)
+def test_a_text_in_another_script_is_unknown_to_the_model(to: str, text: str, share: int) -> None:
+    translator = Translator.load(to=to)
+    assert translator.unknown_share(translator.translate(text)) == share
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,13 @@ def test_texts_files_and_stdin_read_alike(
     assert run().out == expected
 
 
+def test_texts_that_the_model_does_not_know_are_a_warning(run) -> None:
+    assert run("I lost.", "Go!").err == ""
+    done = run("I lost.", "東京 大阪 lost", "京都")
+    assert done.status == 0
+    assert "less than half of 2 of 3 texts, such as '東京 大阪 lost'" in done.err
+
+
 def test_each_word_says_what_it_looked_at(run, model: str) -> None:
     found = Translator.load(model).translate("I lost.")
     lines = run("--why", "I lost.").out.splitlines()

@@ -307,12 +307,11 @@ def _add_translate(commands: Any) -> None:
 sentences of a text are translated separately. A path of subtitles (.srt, .vtt, .ass, .ssa; -f names
 the format of stdin) keeps its times, tags, speakers (- or JOHN:), [sounds], ♪ lyrics ♪; a sentence
 of several cues is translated as a whole and split where the attention moves to the next cue. The
-package's models translate English to French, German and Chinese, and Chinese to English
-(-m chinese-english).""",
+package's models translate English to French, German and Chinese, and Chinese to English.""",
         """  asr translate "How are you?"
   asr translate --why --heat-map where.png "I'm cold."
   asr translate --to de -f jsonl < english.txt
-  asr translate -m chinese-english "我爱你。"
+  asr translate --to en "我爱你。"
   asr translate talk.srt -o talk.fr.srt -o talk.fr.ass
   asr translate subtitles/ -o fr/
   asr translate -m runs/one/model -m runs/two/model --file talk.srt > talk.fr.srt""",
@@ -351,7 +350,7 @@ package's models translate English to French, German and Chinese, and Chinese to
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",
-        help="Target language of the package's models: fr (default), de or zh.",
+        help="Target language of the package's models: fr (default), de, zh, or en: from Chinese.",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(

@@ -46,7 +46,7 @@ the cost of decoding; lines with the same source are references of one sentence.
     parser.add_argument(
         "--to",
         metavar="LANGUAGE",
-        help="Target language of the package's translation models: fr, de or zh.",
+        help="Target language of the package's translation models: fr, de, zh or en.",
     )
     parser.add_argument("--ids", type=Path, metavar="FILE", help="Use only these ids, one a line.")
     add_audio_in(parser)

@@ -13,7 +13,7 @@ from asr.commands.align import PICTURES
 from asr.commands.output import format_of, format_of_output, is_folder, replacing
 from asr.commands.subtitles import SUBTITLES, ending, read_subtitles, translated_subtitles
 from asr.commands.translate_inputs import Document, documents
-from asr.errors import FAILED, UserError, complain
+from asr.errors import FAILED, UserError, complain, warn
 from asr.text.lines import read_lines
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Translate: TypeAlias = Callable[[list[str]], list[Translation]]
 
 FORMATS: Final = ("text", "jsonl", "pharaoh", "why", *SUBTITLES)
+MOSTLY: Final = 0.5  # share of unknown tokens from which on a text may be in another language
 FILES: Final = {"text": ".txt", "jsonl": ".jsonl", **{each: f".{each}" for each in SUBTITLES}}
 
 
@@ -207,7 +208,14 @@ def _loaded(
     translator = Translator.load(models or None, to=to, device=device, runtime=runtime)
 
     def translate(texts: list[str]) -> list[Translation]:
-        return translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)
+        found = translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)
+        unknown = [each.source for each in found if translator.unknown_share(each) >= MOSTLY]
+        if unknown:
+            warn(
+                f"the model knows less than half of {len(unknown)} of {len(found)} texts, such as "
+                f"{unknown[0][:40]!r}; is this the language that it reads?"
+            )
+        return found
 
     return translate
 

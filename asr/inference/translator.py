@@ -32,14 +32,16 @@ from asr.search.options import BeamSettings
 from asr.tables import from_table
 from asr.text.capitals import is_in_capitals, sentence_case
 from asr.text.scripts import join_words
+from asr.text.segmentation import WORD_START
 from asr.text.sentences import split_paragraphs, split_sentences
-from asr.text.vocabulary import EOS, SPECIALS, Vocabulary, of_both_sides
+from asr.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary, of_both_sides
 from asr.translation import Translation, WordWeights
 
-SHIPPED: Final = {  # from English
+SHIPPED: Final = {  # by target language
     "fr": PRETRAINED / "english-french",
     "de": PRETRAINED / "english-german",
     "zh": PRETRAINED / "english-chinese",
+    "en": PRETRAINED / "chinese-english",
 }
 BATCH_TOKENS: Final = 4096  # padded source tokens decoded at once
 END: Final = SPECIALS[EOS]
@@ -92,7 +94,7 @@ class Translator:
 
         device, runtime: see `asr.inference.loaded.LoadedModel.load`.
 
-        Without a path the package's model from English to `to` is loaded, one of `SHIPPED`, by
+        Without a path the package's model to the language `to` is loaded, one of `SHIPPED`, by
         default the first; with a path, `to` is ignored.
         Raises UserError if there is no model, a folder is not a translation model, or the
         vocabularies of an ensemble differ.
@@ -163,6 +165,13 @@ class Translator:
             for text, its in zip(given, parts, strict=True)
         ]
         return results[0] if isinstance(texts, str) else results
+
+    @staticmethod
+    def unknown_share(translation: Translation) -> float:
+        """Return the share of the source tokens, without the ends, that the model did not know."""
+        sentences = [each.source[:-1] for each in translation.tokens_of_sentences]
+        tokens = [each for tokens in sentences for each in tokens if each != WORD_START]
+        return tokens.count(SPECIALS[UNK]) / len(tokens) if tokens else 0.0
 
     def __repr__(self) -> str:
         return (
@@ -249,11 +258,11 @@ def _texts(given: Iterable[str]) -> list[str]:
 
 
 def _shipped(to: str) -> Path:
-    """Return the folder of the package's model from English to a language."""
+    """Return the folder of the package's model to a language."""
     if to not in SHIPPED:
         raise UserError(
-            f"got language {to!r}; the package translates from English to {', '.join(SHIPPED)}; "
-            "Chinese to English is the model chinese-english"
+            f"got language {to!r}; the package translates to {', '.join(SHIPPED)}: to en from "
+            "Chinese, to the others from English"
         )
     if not (SHIPPED[to] / CONFIG).is_file():
         raise UserError(

@@ -158,6 +158,9 @@ def _pieces(text: str) -> list[Piece]:
                 found.append(Piece(points[0], Kind.SOUND))
                 words, space = words[points.end() :].strip(), True
             kind = Kind.SOUND if is_sound or not _WORD.search(words) else Kind.WORDS
+            if found and kind is Kind.WORDS and (dash := _DASH.match(words)):  # after a sound
+                found.append(Piece("-", Kind.SOUND, space=True))
+                words, space = words[dash.end() :], True
             if words:
                 found.append(Piece(words, kind, space))
         if match is not None:

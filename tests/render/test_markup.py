@@ -52,6 +52,11 @@ def test_lines_are_broken_as_without_tags() -> None:
     assert lay_out(turn, fit).replace("\n", " ") == tagged
 
 
+def test_a_dash_after_a_sound_is_none_of_the_words() -> None:
+    ((_, dash, words),) = turns("[sighs] - I am home.")
+    assert [dash.text, words.text] == ["-", "I am home."] and dash.kind is Kind.SOUND
+
+
 def test_words_hold_a_letter_or_a_digit() -> None:
     (turn,) = turns("<i>…</i> [x] ... 7 -- !")
     words = [piece.text for piece in turn if piece.kind is Kind.WORDS]
@@ -68,6 +73,8 @@ def test_formats_keep_their_own_tags() -> None:
     ("text", "expected"),
     [
         ("- Hi.\n\N{EN DASH} You?\nMe?", ["- Hi.", "- You? Me?"]),
+        ("[sighs] - I am home.", ["[sighs] - I am home."]),
+        ("- [sighs]\N{EM DASH}No.", ["- [sighs] - No."]),
         ("and then", ["and then"]),
         ("-", ["-"]),
         ("", []),

@@ -29,6 +29,7 @@ function present(panel, found, language) {
   const source = found.source_words.slice(0, -1).map(elementOf);
   const target = found.target_words.slice(0, -1).map(elementOf);
   const places = [panel.querySelector("#source-words"), panel.querySelector("#target-words")];
+  places[0].lang = language === "en" ? "zh" : "en";
   places[1].lang = language;
   fill(places[0], source);
   fill(places[1], target);
