@@ -246,6 +246,13 @@ def test_words_of_a_translation_are_linked(page, running, monkeypatch, tmp_path)
     page.locator("#source-words .word").first.focus()
     shares = [each.evaluate(share) for each in target.all()]
     assert shares == pytest.approx([100 * each for each in found.words.weights[:-1, 0]], abs=1)
+    languages = (
+        "() => ['source', 'target'].map((id) => document.getElementById(`${id}-words`).lang)"
+    )
+    assert page.evaluate(languages) == ["en", "fr"]
+    page.select_option("#language", "en")
+    page.get_by_role("button", name="Translate").click()
+    page.wait_for_function(f"() => ({languages})().join() === 'zh,en'")
 
 
 def test_what_is_wrong_is_said(page, tmp_path):
