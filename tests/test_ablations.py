@@ -22,7 +22,7 @@ from tones import write_tones
 from asr.attention import Annotations
 from asr.audio.read import read
 from asr.audio.speech import speech_mask
-from asr.corpora.manifest import Utterance, read_manifest, write_manifest
+from asr.corpora.manifest import ANYWHERE, Utterance, read_manifest, write_manifest
 from asr.corpora.pairs import Pair
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
@@ -529,7 +529,7 @@ def hours_of(corpora: list[list[Utterance]]) -> float:
 def learnt(run: Path) -> list[list[Utterance]]:
     """Return the training utterances of a run, by corpus."""
     config = json.loads((run / "config.json").read_text("utf-8"))
-    return [read_manifest(each["manifest"]) for each in config["data"]["train"]]
+    return [read_manifest(each["manifest"], ANYWHERE) for each in config["data"]["train"]]
 
 
 def test_a_model_of_few_hours_labels_the_rest(tones, tmp_path, monkeypatch, capsys):
@@ -603,7 +603,7 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     config = json.loads((tmp_path / "synthetic-1" / "config.json").read_text("utf-8"))
     entries = config["data"]["train"]
     assert [each["times"] for each in entries] == [1.0, 0.5]
-    assert [len(read_manifest(each["manifest"])) for each in entries] == [len(train), 6]
+    assert [len(read_manifest(each["manifest"], ANYWHERE)) for each in entries] == [len(train), 6]
     assert len(hours.read_report(tones, hours.load(["data.dev=dev.jsonl"]), 2).texts) == 2
     check_what_is_written(tmp_path, "hours", capsys.readouterr().out)
     monkeypatch.setattr(runs, "run_to_end", None)  # finished runs are not trained again

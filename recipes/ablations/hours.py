@@ -122,10 +122,11 @@ def read_corpora(data: Path, config: SpeechConfig, synthetic: bool) -> list[list
     return corpora
 
 
-def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[str, float]:
+def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[list[str], float]:
     """Write a manifest of each corpus that is not empty into a folder.
 
-    Returns the override of the config, as for `asr train --set`, and the hours of speech.
+    Returns overrides of the config, as for `asr train --set`, and the hours of speech. The audio
+    stays in the data folder.
     """
     entries = []
     for number, (corpus, kept) in enumerate(zip(config.data.train, corpora, strict=True)):
@@ -135,7 +136,7 @@ def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[st
             path = json.dumps(str(manifest.resolve()))
             entries.append(f"{{manifest={path}, times={corpus.times}}}")
     hours = sum(each.duration for kept in corpora for each in kept) / 3600
-    return f"data.train=[{', '.join(entries)}]", hours
+    return [f"data.train=[{', '.join(entries)}]", "data.audio_in=."], hours
 
 
 def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Utterance]]:
@@ -200,8 +201,8 @@ def scores(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> 
     """
     config = load(given.overrides)
     part = given.runs / "parts" / (f"{asked}-{seed}" if asked.endswith(SELF) else asked)
-    change, hours = write_part(part, config, chosen(given, report, asked, seed))
-    overrides = [*given.overrides, change, f"seed={seed}"]
+    changes, hours = write_part(part, config, chosen(given, report, asked, seed))
+    overrides = [*given.overrides, *changes, f"seed={seed}"]
     folder = given.runs / f"{asked}-{seed}"
     make = partial(score, folder, given.data, hours, overrides, report)
     noted = [*overrides, f"every={given.every}"]
