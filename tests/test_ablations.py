@@ -585,6 +585,7 @@ def test_hours_from_a_command_to_a_table_and_a_picture(tones, tmp_path, monkeypa
     write_manifest(tones / "synthetic" / "train.jsonl", made[:6])
     small = [
         'data.train=[{manifest="train.jsonl"}, {manifest="synthetic/train.jsonl", times=0.5}]',
+        "data.audio_in=.",
         *SMALL,
     ]
     asked = [tmp_path, "--data", tones, "--hours", "0.005", "all", "synthetic", "--every", 2]

@@ -115,9 +115,10 @@ def read_corpora(data: Path, config: SpeechConfig, synthetic: bool) -> list[list
     Raises UserError if a manifest cannot be read.
     """
     corpora: list[list[Utterance]] = []
+    audio_in = config.data.audio_folder(data)
     for corpus in config.data.train:
         wanted = synthetic or not is_synthetic(corpus)
-        utterances = read_manifest(data / corpus.manifest) if wanted else []
+        utterances = read_manifest(data / corpus.manifest, audio_in) if wanted else []
         corpora.append([each for each in utterances if each.duration <= config.data.longest])
     return corpora
 
@@ -136,7 +137,10 @@ def write_part(folder: Path, config: SpeechConfig, corpora: Corpora) -> tuple[li
             path = json.dumps(str(manifest.resolve()))
             entries.append(f"{{manifest={path}, times={corpus.times}}}")
     hours = sum(each.duration for kept in corpora for each in kept) / 3600
-    return [f"data.train=[{', '.join(entries)}]", "data.audio_in=."], hours
+    return [
+        f"data.train=[{', '.join(entries)}]",
+        f"data.audio_in={config.data.audio_in or '.'}",
+    ], hours
 
 
 def pseudo_labelled(file: Path, corpora: Corpora, teacher: Path) -> list[list[Utterance]]:
@@ -167,7 +171,8 @@ def with_words(model: Path) -> LoadedModel:
 
 def read_report(data: Path, config: SpeechConfig, every: int) -> Spoken:
     """Read every `every`-th utterance of `REPORT`; raises UserError if it cannot be read."""
-    return read_spoken(select(read_manifest(data / config.data.dev), REPORT)[::every])
+    utterances = read_manifest(data / config.data.dev, config.data.audio_folder(data))
+    return read_spoken(select(utterances, REPORT)[::every])
 
 
 def chosen(given: argparse.Namespace, report: Spoken, asked: str, seed: int) -> Corpora:
