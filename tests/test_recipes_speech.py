@@ -14,7 +14,8 @@ import torch
 from tiny_model import write_tiny_model
 
 from asr.audio.read import read
-from asr.corpora.manifest import read_manifest, require_clean
+from asr.corpora.manifest import read_manifest
+from asr.corpora.manifest_checks import require_clean
 from asr.corpora.word_times import Timed
 from asr.errors import UserError
 from asr.inference.decoding import force

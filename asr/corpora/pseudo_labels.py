@@ -17,13 +17,8 @@ from typing import Any, NamedTuple
 import soundfile
 
 from asr.audio.read import SAMPLE_RATE, read
-from asr.corpora.manifest import (
-    CHARACTERS_PER_SECOND,
-    LONGEST,
-    SHORTEST,
-    Utterance,
-    write_manifest,
-)
+from asr.corpora.manifest import Utterance, write_manifest
+from asr.corpora.manifest_checks import CHARACTERS_PER_SECOND, LONGEST, SHORTEST
 from asr.errors import UserError
 from asr.results import StopReason
 from asr.text.lines import read_entries

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from asr.checksums import write_whole
 from asr.corpora.held_out import Split, split
-from asr.corpora.manifest import read_manifest, require_clean, write_manifest
+from asr.corpora.manifest import read_manifest, write_manifest
+from asr.corpora.manifest_checks import require_clean
 from asr.corpora.remarks import remarks, shared_recordings
 from asr.errors import UserError, warn
 from asr.model_folder import ModelFolder, read_folder

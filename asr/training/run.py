@@ -68,7 +68,7 @@ def run_to_end(config_file: Path, folder: Path, data: Path, overrides: Sequence[
 
 def _check_manifests(config: SpeechConfig, data: Path, config_folder: Path) -> None:
     """Check every recording that is used before a run begins."""
-    from asr.corpora.manifest import require_clean, require_clean_noise
+    from asr.corpora.manifest_checks import require_clean, require_clean_noise
     from asr.text.lines import read_entries
     from asr.text.vocabulary import Vocabulary
 

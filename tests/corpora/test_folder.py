@@ -7,9 +7,9 @@ import pytest
 import soundfile
 
 from asr.cli import main
+from asr.corpora import check_manifest, read_manifest
 from asr.corpora.folder import prepare
 from asr.corpora.left_out import NO_RECORDING, NO_TEXT, LeftOut
-from asr.corpora.manifest import check_manifest, read_manifest
 from asr.errors import UserError
 
 

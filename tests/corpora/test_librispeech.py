@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.corpora import librispeech
+from asr.commands.prepare import run_librispeech
+from asr.corpora import check_manifest, librispeech, read_manifest, select
 from asr.corpora.librispeech import download, prepare
-from asr.corpora.manifest import check_manifest, read_manifest, select
 from asr.errors import UserError
 
 TEXTS = {
@@ -57,6 +57,15 @@ def test_every_utterance_is_listed_with_its_text_and_speaker(tmp_path: Path) -> 
     assert utterances["84-121550-0000"].duration == pytest.approx(2.0)
     assert {(u.speaker, u.gender) for u in utterances.values()} == {("84", "F"), ("174", None)}
     assert check_manifest(manifest, audio_in=tmp_path) == []
+
+
+def test_by_default_the_manifests_lie_in_the_corpora_whose_audio_they_may_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_subset(tmp_path)
+    assert run_librispeech(tmp_path, None, None, download=False) == 0
+    assert capsys.readouterr().out.startswith(str(tmp_path / "dev-clean.jsonl"))
+    assert len(read_manifest(tmp_path / "dev-clean.jsonl")) == len(TEXTS)
 
 
 def test_the_order_is_that_of_the_ids_as_strings(tmp_path: Path) -> None:

@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from asr.corpora.manifest import (
     Utterance,
-    check_manifest,
     read_manifest,
     read_noise,
     read_responses,
-    require_clean,
-    require_clean_noise,
     select,
     write_manifest,
 )
+from asr.corpora.manifest_checks import check_manifest, require_clean, require_clean_noise
 from asr.errors import UserError
 from asr.text.vocabulary import SPECIALS, Vocabulary
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.corpora.manifest import check_manifest, read_manifest
+from asr.corpora import check_manifest, read_manifest
 from asr.corpora.pseudo_labels import Label, prepare, surest
 from asr.errors import UserError
 
