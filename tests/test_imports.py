@@ -1,6 +1,7 @@
 """Imports go one way, and start-up is fast."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "asr"
+JAVASCRIPT_IMPORT = re.compile(r'^import .* from "\./(.+)";$', re.MULTILINE)
 HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer", "tqdm")
 
 # Package → the parts of asr that it may import in addition to itself, submodules included.
@@ -154,15 +156,23 @@ def test_torchaudio_is_imported_in_one_place() -> None:
     assert holders == ["asr.corpora.librispeech"]
 
 
+def in_cycles(graph: dict[str, set[str]]) -> list[str]:
+    """Return what is in a cycle, or needs something that is."""
+    while leaves := {name for name, needed in graph.items() if not needed}:
+        graph = {name: needed - leaves for name, needed in graph.items() if name not in leaves}
+    return sorted(graph)
+
+
 def test_there_are_no_cycles() -> None:
     # The package itself exports names lazily; below it, imports inside functions also count.
     graph = {name: {one for one in imports(name) if one in MODULES} for name in MODULES}
-    graph["asr"] = set()
-    while leaves := [name for name, needed in graph.items() if not needed]:
-        for leaf in leaves:
-            del graph[leaf]
-        graph = {name: needed - set(leaves) for name, needed in graph.items()}
-    assert not graph, f"a cycle within {sorted(graph)}"
+    assert in_cycles({**graph, "asr": set()}) == []
+
+
+def test_there_are_no_cycles_in_the_web_page() -> None:
+    scripts = (PACKAGE / "serve" / "page").glob("*.js")
+    graph = {each.name: set(JAVASCRIPT_IMPORT.findall(each.read_text("utf-8"))) for each in scripts}
+    assert "service.js" in graph["app.js"] and in_cycles(graph) == []
 
 
 @pytest.mark.parametrize(

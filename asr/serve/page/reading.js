@@ -1,6 +1,6 @@
 // The reading tutor: a page, and how it was read aloud.
-import { caller, statusOf } from "./app.js";
 import { load, record, setUpSource, wav } from "./recording.js";
+import { caller, statusOf } from "./service.js";
 import { fill, playWords, wordButton } from "./words.js";
 
 export function setUpReading(panel) {

@@ -1,7 +1,7 @@
 // A recording or speech → text with confidence, times, picture and subtitles.
-import { apiKey, caller, statusOf } from "./app.js";
 import { draw } from "./picture.js";
 import { load, RATE, record, samplesOf, setUpSource, wav } from "./recording.js";
+import { apiKey, caller, statusOf } from "./service.js";
 import { fill, playWords, wordButton } from "./words.js";
 
 export function setUpTranscription(panel) {

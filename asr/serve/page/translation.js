@@ -1,5 +1,5 @@
 // A translation, with the attention between its words on both sides.
-import { caller, statusOf } from "./app.js";
+import { caller, statusOf } from "./service.js";
 import { fill, moveByArrows } from "./words.js";
 
 export function setUpTranslation(panel) {
