@@ -106,7 +106,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "-m",
         "--model",
         metavar="MODEL",
-        help="Model folder, or the name of a model of the package (default: english).",
+        help="Model folder, or a model of the package: english, english-plus (default: english).",
     )
 
 
