@@ -137,6 +137,8 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
         UserError: the folder is not there, is no model, of another task or a newer format.
     """
     path = find_folder(path)
+    if problem := _run_in_place_of_model(path):
+        raise UserError(f"{path}: {problem}")
     if not path.exists():
         names = _shipped(task)
         near = get_close_matches(path.name, names, 1)
@@ -156,6 +158,18 @@ def read_folder(path: Path, task: str | None = None) -> ModelFolder:
     if task is not None and found.task != task:
         raise UserError(f"{path}: a model for {found.task}, but one for {task} is wanted")
     return found
+
+
+def _run_in_place_of_model(path: Path) -> str:
+    """Return what to do if a path is a folder of `asr train`, or its model, not made yet."""
+    for run in (path, path.parent):
+        made = run / "model"
+        if (run / "checkpoints").is_dir() and path in (run, made):
+            if not (made / CONFIG).is_file():
+                return f"the run {run} is not finished; the same asr train resumes it"
+            if path == run:
+                return f"a run of asr train; its model is {made}"
+    return ""
 
 
 def _shipped(task: str | None) -> list[str]:

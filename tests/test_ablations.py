@@ -208,6 +208,15 @@ def test_what_a_variant_overrides_is_what_a_config_takes():
     assert len({str(settings) for settings in kinds.CHANGES.values()}) == len(kinds.CHANGES)
     assert str(kinds.Variant("dot", "gru", "full")) == "dot, gru"
     assert str(kinds.Variant("dot", "gru", "zero-state")) == "dot, gru, zero-state"
+    own = kinds.Variant("local,local_reach=5", "gru", "full").overrides()
+    attention = load_config(WORDS, own).model.attention
+    assert (attention.kind, attention.local_reach) == ("local", 5)
+
+
+def test_an_unknown_kind_is_one_line_that_names_all(tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        start(monkeypatch, kinds, WORDS, tmp_path, "--kinds", "cosine,coldest=0.1")
+    assert "got 'cosine', wanted one of additive, " in capsys.readouterr().err
 
 
 def test_kinds_from_a_command_to_a_table_and_a_picture(tmp_path, monkeypatch, capsys):

@@ -483,7 +483,7 @@ def test_speech_without_a_text_becomes_a_corpus(run, clip: Path, tmp_path: Path)
     assert run("transcribe", clip, FLAC, "-o", texts).status == 0
     done = run("prepare", "pseudo-labels", texts, corpus, "--keep", 1)
     manifest = corpus / "manifest.jsonl"
-    assert done.status == 0 and done.out.startswith(f"{manifest}: 2 utterances, 0.0")
+    assert done.status == 0 and done.out.startswith(f"{manifest}: 2 utterances, 6 s")
     said = [json.loads(line)["text"] for line in texts.read_text("utf-8").splitlines()]
     assert [json.loads(line)["text"] for line in manifest.read_text("utf-8").splitlines()] == said
     assert run("prepare", "check", manifest).status == 0

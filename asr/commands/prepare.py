@@ -21,6 +21,7 @@ from asr.corpora.left_out import LeftOut, described
 from asr.corpora.manifest import ANYWHERE, is_inside
 from asr.corpora.remarks import remarks, shared_recordings
 from asr.errors import warn
+from asr.render.durations import duration_text
 from asr.text.vocabulary import Vocabulary
 
 
@@ -183,8 +184,8 @@ def _print(manifest: Path, more: str = "") -> None:
 
 
 def _described(manifest: Path, utterances: Sequence[Utterance]) -> str:
-    hours = sum(utterance.duration for utterance in utterances) / 3600
-    return f"{manifest}: {len(utterances)} utterances, {hours:.2f} h"
+    duration = sum(utterance.duration for utterance in utterances)
+    return f"{manifest}: {len(utterances)} utterances, {duration_text(duration)}"
 
 
 def _folder_outside(folder: Path, utterances: Sequence[Utterance]) -> str:

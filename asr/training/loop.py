@@ -17,6 +17,7 @@ from torch import nn
 from tqdm import tqdm
 
 from asr.errors import UserError
+from asr.render.durations import duration_text
 from asr.training import distributed, stopping
 from asr.training.config import TrainingSettings
 from asr.training.contract import Task
@@ -241,7 +242,7 @@ class _Trainer:
         self.estimated = True
         log_line(
             f"step {self.progress.step}: {seconds:.2g} s a step; the remaining {left} steps take "
-            f"about {_duration(seconds * left)}, and validations besides"
+            f"about {duration_text(seconds * left)}, and validations besides"
         )
 
     def validate(self) -> None:
@@ -335,14 +336,6 @@ def _resumption(progress: Progress, settings: TrainingSettings, before: Fingerpr
 def _mixed(*numbers: int) -> int:
     """Combine several numbers to one seed."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
-
-
-def _duration(seconds: float) -> str:
-    """Return a duration in the largest unit that it has."""
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.0f} s"
 
 
 class _Meter:

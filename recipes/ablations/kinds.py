@@ -5,9 +5,10 @@
 
 trains the config once for each kind, cell and seed, each in a separate folder in RUNS, decodes the
 dev set of the config, and writes RUNS/kinds.md and RUNS/kinds.png: WER and CER of a recogniser,
-BLEU of a translator, also by length. --changes also trains variants of each model: without some
-paths of the decoder (see paths.py), with another normaliser, or with another query. Finished runs
-are not trained again.
+BLEU of a translator, also by length. A kind may have keys of [model.attention] of its own, such as
+"local,local_reach=5", so that several of its settings can be compared. --changes also trains
+variants of each model: without some paths of the decoder (see paths.py), with another normaliser,
+or with another query. Finished runs are not trained again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 class Variant(NamedTuple):
-    """A row of the table: the names of an attention, of a decoder cell and of a change."""
+    """A row of the table: an attention and its keys, a decoder cell and the name of a change."""
 
     kind: str
     cell: str
@@ -61,8 +62,10 @@ class Variant(NamedTuple):
 
     def overrides(self) -> list[str]:
         """Return the overrides of the config, as for `asr train --set`."""
+        kind, *keys = self.kind.split(",")
         return [
-            f'model.attention.kind="{self.kind}"',
+            f'model.attention.kind="{kind}"',
+            *(f"model.attention.{each}" for each in keys),
             f'model.decoder.cell="{self.cell}"',
             *(f"{key}={json.dumps(value)}" for key, value in CHANGES[self.change].items()),
         ]
@@ -145,6 +148,14 @@ class _Drawn(NamedTuple):
     decoding: float
 
 
+def _kind(text: str) -> str:
+    """Return a kind and its keys as they are given; raise ArgumentTypeError for an unknown kind."""
+    name = text.split(",")[0]
+    if name not in KINDS:
+        raise argparse.ArgumentTypeError(f"got {name!r}, wanted one of {', '.join(KINDS)}")
+    return text
+
+
 def main() -> None:
     """Read the arguments, train missing models, and write the tables and the picture."""
     parser = argparse.ArgumentParser(
@@ -153,12 +164,40 @@ def main() -> None:
     parser.add_argument("config", type=Path, help="config that all runs share")
     parser.add_argument("runs", type=Path, help="folder for the runs, the table and the picture")
     parser.add_argument("--data", type=Path, help="folder of the data")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["additive", "fixed"])
-    parser.add_argument("--cells", nargs="+", choices=CELLS, default=list(CELLS))
-    parser.add_argument("--changes", nargs="+", choices=CHANGES, default=["full"])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
-    parser.add_argument("--beam", type=count, default=4)
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        type=_kind,
+        default=["additive", "fixed"],
+        metavar="KIND[,KEY=VALUE]",
+        help=f"attention kinds (default: additive fixed): {', '.join(KINDS)}",
+    )
+    parser.add_argument(
+        "--cells",
+        nargs="+",
+        choices=CELLS,
+        default=list(CELLS),
+        help="decoder cells (default: all)",
+    )
+    parser.add_argument(
+        "--changes",
+        nargs="+",
+        choices=CHANGES,
+        default=["full"],
+        help="other changes to the model (default: full, which is none)",
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=[1, 2, 3], help="a run for each (default: 1 2 3)"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a key of the config in all runs",
+    )
+    parser.add_argument("--beam", type=count, default=4, help="beam size (default: 4)")
     given = parser.parse_args()
     dev = read_dev_set(given.config, given.data, given.overrides)
     results: dict[Variant, list[Figures]] = {}

@@ -442,6 +442,19 @@ def test_models_of_the_package_have_names(tmp_path: Path, monkeypatch: pytest.Mo
         Recognizer.load("small", device="abacus")
 
 
+def test_a_run_in_place_of_its_model_says_where_that_is(tmp_path: Path) -> None:
+    run, model = tmp_path / "run", tmp_path / "run" / "model"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "config.json").write_text("{}")
+    for path in (run, model):
+        with pytest.raises(UserError, match=rf"{path}: the run {run} is not finished; the same"):
+            Recognizer.load(path)
+    write_tiny_model(model)
+    with pytest.raises(UserError, match=rf"{run}: a run of asr train; its model is {model}"):
+        Recognizer.load(run)
+    assert Recognizer.load(model)
+
+
 def test_a_copy_without_its_model_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(recognizer_module, "SHIPPED", tmp_path / "none")
     with pytest.raises(UserError, match="no model given"):

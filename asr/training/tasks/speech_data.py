@@ -30,6 +30,7 @@ from asr.corpora.manifest import (
 )
 from asr.errors import UserError
 from asr.models.speech import SpeechModel, Waveforms
+from asr.render.durations import duration_text
 from asr.text.vocabulary import Vocabulary
 from asr.training.config import SpeechConfig
 from asr.training.contract import WHOLE
@@ -232,7 +233,7 @@ class SpeechData:
             kept = self._short(utterances, too_long)
             shares.append(_Share(len(examples), len(kept), entry.times, entry.epochs or math.inf))
             examples += [_example(each, self.vocabulary) for each in kept]
-        hours = sum(each.duration for each in examples) / 3600
+        seconds = sum(each.duration for each in examples)
         if noise:
             kept = self._short(noise, too_long)
             times = self.config.data.noise_times
@@ -244,12 +245,12 @@ class SpeechData:
                 f"{left_out} above {self.config.data.longest} s left out of training, such as "
                 f"{too_long[0].id!r} with {too_long[0].duration:.1f} s"
             )
-        log_line(f"{len(examples)} utterances to train on, {hours:.2f} h")
-        if hours < LEAST_HOURS and not self.config.training.start_from:
+        log_line(f"{len(examples)} utterances to train on, {duration_text(seconds)}")
+        if seconds < 3600 * LEAST_HOURS and not self.config.training.start_from:
             log_line(
-                f"{hours:.2f} h of speech are too little to train a recogniser from random weights "
-                "(docs/own-data.md); to start from a trained one: asr train --from english "
-                "MANIFEST RUN_FOLDER"
+                f"{duration_text(seconds)} of speech are too little to train a recogniser from "
+                "random weights (docs/own-data.md); to start from a trained one: asr train --from "
+                "english MANIFEST RUN_FOLDER"
             )
         return examples, shares
 
