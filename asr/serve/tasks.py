@@ -58,7 +58,8 @@ async def translate(service: Service, form: Form) -> Response:
     """Answer with a translation of `text`, or with one for each text of a list."""
     texts = form.texts("text")
     if not texts:
-        raise APIError(400, "no text: wanted the field `text`", "no_text", "text")
+        wanted = "the field `text` of a form, or of JSON with Content-Type: application/json"
+        raise APIError(400, f"no text: wanted {wanted}", "no_text", "text")
     if len(texts) > MOST_TEXTS or sum(map(len, texts)) > MOST_CHARACTERS:
         raise APIError(
             413,
