@@ -385,6 +385,26 @@ def test_align_takes_the_text_from_a_file(run, model: str, tmp_path: Path) -> No
     assert done == run("align", FLAC, "--text", TEXT, "-m", model)
 
 
+def test_what_is_read_is_not_replaced(run, model: str, clip: Path, tmp_path: Path) -> None:
+    text, audio = tmp_path / "said.txt", tmp_path / "clip.wav"
+    text.write_text(TEXT, "utf-8")
+    audio.write_bytes(clip.read_bytes())
+    for arguments, kept in (
+        (("align", FLAC, "--text", text, "-o", text), text),
+        (("transcribe", audio, "-f", "text", "-o", audio), audio),
+        (("transcribe", tmp_path, "-f", "text", "-o", audio), audio),
+    ):
+        before = kept.read_bytes()
+        done = run(*arguments, "-m", model)
+        assert (done.status, done.out, kept.read_bytes()) == (2, "", before)
+        assert f"{kept}: an input, which would be replaced; name another output" in done.err
+
+
+def test_one_language_is_translated_to(run) -> None:
+    done = run("translate", "--to", "de", "--to", "zh", "Go!")
+    assert done.status == 2 and "argument --to: given twice; wanted once" in done.err
+
+
 def test_align_of_silence_draws_an_empty_picture(run, model: str, tmp_path: Path) -> None:
     silence = tmp_path / "silence.wav"
     soundfile.write(silence, np.zeros(16000), 16000)

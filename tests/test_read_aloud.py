@@ -189,6 +189,14 @@ def test_a_page_in_another_encoding_is_read(run, tmp_path: Path) -> None:
     assert "name its encoding" in run(FLAC, "--text", page, "--encoding", "utf-8").err
 
 
+def test_the_page_of_another_recording_is_warned_of(run, page: Path) -> None:
+    page.write_text("Out in the woods stood a nice little fir tree, and it was not happy.", "utf-8")
+    told = f"asr: warning: {page}: little of {FLAC} was read from it; is this the right page?"
+    assert run(FLAC, "--text", page).err.strip() == told
+    page.write_text(f"{TEXT}. {'And so on it went. ' * 20}", "utf-8")  # which goes on
+    assert run(FLAC, "--text", page).err == ""
+
+
 def test_wrong_arguments_are_one_line(run, page: Path, tmp_path: Path) -> None:
     empty, silent = tmp_path / "empty.txt", tmp_path / "silent.wav"
     empty.write_text("— …\n")
@@ -206,12 +214,13 @@ def test_wrong_arguments_are_one_line(run, page: Path, tmp_path: Path) -> None:
         ((silent, "--text", page, "-o", output), f"asr: error: {silent}: no speech in it"),
         ((FLAC, "--text", page, "-o", tmp_path / "out.doc"), "unknown format '.doc'"),
         ((FLAC, "--text", page, "-f", "html"), "invalid choice"),
+        ((FLAC, "--text", page, "-o", page), f"{page}: an input, which would be replaced"),
     ):
         done = run(*arguments)
         assert done.status == 2
         assert done.out == ""
         assert done.err.count("\n") == 1 and message in done.err
-    assert not output.exists()
+    assert not output.exists() and page.read_text("utf-8") == ALTERED
 
 
 def test_what_is_too_long_is_refused(

@@ -267,12 +267,19 @@ def test_chinese_is_translated_from_both_scripts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "text", "share"),
-    [("fr", "我爱你。", 1), ("en", "我爱你。", 0), ("fr", "Why …", 0)],
+    ("to", "text", "is_foreign"),
+    [
+        ("fr", "我爱你。", True),
+        ("en", "我爱你。", False),
+        ("en", "I love you.", True),
+        ("en", "他看NBA。", False),
+        ("en", "10:30", False),
+        ("fr", "Why …", False),
+    ],
 )
-def test_a_text_in_another_script_is_unknown_to_the_model(to: str, text: str, share: int) -> None:
+def test_a_text_in_another_script_is_foreign(to: str, text: str, is_foreign: bool) -> None:
     translator = Translator.load(to=to)
-    assert translator.unknown_share(translator.translate(text)) == share
+    assert translator.is_foreign(translator.translate(text)) == is_foreign
 
 
 @pytest.mark.parametrize(

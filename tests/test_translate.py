@@ -104,7 +104,7 @@ def test_texts_that_the_model_does_not_know_are_a_warning(run) -> None:
     assert run("I lost.", "Go!").err == ""
     done = run("I lost.", "東京 大阪 lost", "京都")
     assert done.status == 0
-    assert "less than half of 2 of 3 texts, such as '東京 大阪 lost'" in done.err
+    assert "does not know the language of 2 of 3 texts, such as '東京 大阪 lost'" in done.err
 
 
 def test_each_word_says_what_it_looked_at(run, model: str) -> None:
@@ -315,9 +315,12 @@ def test_mistakes_are_one_line(run, tmp_path: Path) -> None:
         (["Go!", "-o", f"{tmp_path}/"], "a folder takes translations of files"),
         (["Go!", file], "got paths and the text 'Go!'"),
         ([file, other], "2 files to translate; name one folder for them: -o FOLDER/"),
-        ([file, "-o", tmp_path], "would be replaced by its translation; name another folder"),
-        ([file, "-o", tmp_path / "b.srt", "-o", file], f"{file}: would be replaced by its"),
-        (["--file", file, "-o", file], "would be replaced by its translation; name another file"),
+        ([file, "-o", tmp_path], "an input, which would be replaced; name another output"),
+        (
+            [file, "-o", tmp_path / "b.srt", "-o", file],
+            f"{file}: an input, which would be",
+        ),
+        (["--file", file, "-o", file], "an input, which would be replaced; name another output"),
         ([file, "-f", "why", "-o", f"{tmp_path}/x/"], "--format why is no format of files"),
         (["Go!", "--encoding", "cp1252"], "--encoding is for subtitles"),
     ]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from asr.commands.options import Decoding
-from asr.commands.output import FORMATS, format_of, replacing
+from asr.commands.output import FORMATS, format_of, replacing, require_no_input
 from asr.errors import UserError
 from asr.text.encoding import read_text
 
@@ -43,6 +43,7 @@ def run(
         UserError: the recording or the text cannot be used, or an output cannot be written.
     """
     kinds = [format_of(path, FORMATS | PICTURES) for path in outputs]
+    require_no_input(outputs, (audio, text or ""))
     if text is not None:
         text = _text_of(text, encoding)
     with ExitStack() as stack:

@@ -349,6 +349,7 @@ package's models translate English to French, German and Chinese, and Chinese to
     add_runtime(parser)
     parser.add_argument(
         "--to",
+        action=Once,
         metavar="LANGUAGE",
         help="Target language of the package's models: fr (default), de, zh, or en: from Chinese.",
     )

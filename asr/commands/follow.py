@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from asr.commands.live import STDIN, chunks
 from asr.commands.options import Decoding
+from asr.commands.output import require_no_input
 from asr.commands.read import has_colour, read_page, render, writing
 from asr.errors import UserError
 
@@ -45,6 +46,7 @@ def run(
     if audio != (None if microphone else STDIN):
         wanted = "--microphone takes no file" if microphone else "--follow reads raw samples from -"
         raise UserError(f"{wanted}; got {audio or 'none'}")
+    require_no_input(outputs, [text])
     page = read_page(text, encoding)
     with writing(outputs) as write:
         from asr.audio.read import Waveform

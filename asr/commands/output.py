@@ -77,6 +77,18 @@ def require_different(paths: Iterable[str | Path]) -> None:
         seen.add(target)
 
 
+def require_no_input(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
+    """Check that no output is a file that is read; names that are no files ("-", texts) are not.
+
+    Raises:
+        UserError: one is.
+    """
+    read = {os.path.realpath(each) for each in inputs if os.path.isfile(each)}
+    for path in outputs:
+        if os.path.realpath(path) in read:
+            raise UserError(f"{path}: an input, which would be replaced; name another output")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block ends without an error.

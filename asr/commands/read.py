@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from asr.commands.options import Decoding
-from asr.commands.output import format_of, replacing
-from asr.errors import UserError
+from asr.commands.output import format_of, replacing, require_no_input
+from asr.errors import UserError, warn
+from asr.reading import ReadStatus
 from asr.text.encoding import read_text
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("text", "json")  # of stdout
 FILES: Final = {"text": ".txt", "json": ".json", "html": ".html"}
+OF_ANOTHER_PAGE: Final = 0.3  # least share of right words; by chance up to 0.25 are
 
 
 def run(
@@ -44,6 +46,7 @@ def run(
     Raises:
         UserError: the recording or the text cannot be used, or an output cannot be written.
     """
+    require_no_input(outputs, (audio, text))
     page = read_page(text, encoding)
     with writing(outputs) as write:
         from asr.audio.read import read
@@ -56,6 +59,9 @@ def run(
         write(reading, waveform)
     if kind or not outputs:
         sys.stdout.write(render(reading, kind or "text", waveform, has_colour()))
+    said = sum(word.start is not None for word in reading.words)
+    if reading.count(ReadStatus.RIGHT) < OF_ANOTHER_PAGE * said:
+        warn(f"{text}: little of {audio} was read from it; is this the right page?")
     return 0
 
 

@@ -16,6 +16,7 @@ from asr.audio import archive
 from asr.audio.find import find_audio
 from asr.audio.read import stated_seconds
 from asr.commands.options import Decoding
+from asr.commands.output import require_no_input
 from asr.commands.progress import Bar
 from asr.commands.resuming import opened_journal
 from asr.commands.writers import (
@@ -72,6 +73,7 @@ def run(
     style = Style(mark_below, keep_low_confidence)
     found, missing = _expand(paths)
     check(wanted, found, n_best or 1, style)
+    require_no_input(outputs, [each.path for each in found])
     if not found:
         return FAILED
     given = [kinds, device, runtime, plain, batch_seconds, longest, n_best, *decoding]

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from asr.commands.align import PICTURES
-from asr.commands.output import format_of, format_of_output, is_folder, replacing
+from asr.commands.output import (
+    format_of,
+    format_of_output,
+    is_folder,
+    replacing,
+    require_no_input,
+)
 from asr.commands.subtitles import SUBTITLES, ending, read_subtitles, translated_subtitles
 from asr.commands.translate_inputs import Document, documents
 from asr.errors import FAILED, UserError, complain, warn
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
     Translate: TypeAlias = Callable[[list[str]], list[Translation]]
 
 FORMATS: Final = ("text", "jsonl", "pharaoh", "why", *SUBTITLES)
-MOSTLY: Final = 0.5  # share of unknown tokens from which on a text may be in another language
 FILES: Final = {"text": ".txt", "jsonl": ".jsonl", **{each: f".{each}" for each in SUBTITLES}}
 
 
@@ -74,8 +79,7 @@ def run(
     has_cues = kind in SUBTITLES or (file is not None and ending(file) in SUBTITLES)
     kinds = _kinds(kind, paths, has_cues)
     if file is not None:
-        for output in paths:
-            _require_other(output, file, "file")
+        require_no_input(paths, [file])
     if has_cues and (texts or heat_map is not None):
         raise UserError("subtitles come from --file or stdin, and have no heat map")
     if encoding is not None and not has_cues:
@@ -139,18 +143,8 @@ def _targets(
         other = targets.setdefault(target, each.path)
         if other != each.path:
             raise UserError(f"{other} and {each.path} would both be written to {target}")
-        _require_other(target, each.path, "folder")
+    require_no_input(targets, [each.path for each in found])
     return list(targets)
-
-
-def _require_other(output: Path, file: Path, wanted: str) -> None:
-    """Check that a file is not replaced by its translation.
-
-    Raises:
-        UserError: it would be.
-    """
-    if output.exists() and file.exists() and output.samefile(file):
-        raise UserError(f"{output}: would be replaced by its translation; name another {wanted}")
 
 
 def _translate_files(
@@ -209,11 +203,11 @@ def _loaded(
 
     def translate(texts: list[str]) -> list[Translation]:
         found = translator.translate(texts, beam=beam, length_penalty=length_penalty, whole=whole)
-        unknown = [each.source for each in found if translator.unknown_share(each) >= MOSTLY]
-        if unknown:
+        foreign = [each.source for each in found if translator.is_foreign(each)]
+        if foreign:
             warn(
-                f"the model knows less than half of {len(unknown)} of {len(found)} texts, such as "
-                f"{unknown[0][:40]!r}; is this the language that it reads?"
+                f"the model does not know the language of {len(foreign)} of {len(found)} texts, "
+                f"such as {foreign[0][:40]!r}; is this the one that it reads?"
             )
         return found
 

@@ -31,7 +31,7 @@ from asr.search.limits import most_target_tokens
 from asr.search.options import BeamSettings
 from asr.tables import from_table
 from asr.text.capitals import is_in_capitals, sentence_case
-from asr.text.scripts import join_words
+from asr.text.scripts import has_unspaced, is_unspaced, join_words
 from asr.text.segmentation import WORD_START
 from asr.text.sentences import split_paragraphs, split_sentences
 from asr.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary, of_both_sides
@@ -166,12 +166,17 @@ class Translator:
         ]
         return results[0] if isinstance(texts, str) else results
 
-    @staticmethod
-    def unknown_share(translation: Translation) -> float:
-        """Return the share of the source tokens, without the ends, that the model did not know."""
+    def is_foreign(self, translation: Translation) -> bool:
+        """Return whether a text seems to be in another language than the model reads.
+
+        The model knows less than half of its tokens, or reads Chinese and the text has none.
+        """
         sentences = [each.source[:-1] for each in translation.tokens_of_sentences]
         tokens = [each for tokens in sentences for each in tokens if each != WORD_START]
-        return tokens.count(SPECIALS[UNK]) / len(tokens) if tokens else 0.0
+        unknown = tokens.count(SPECIALS[UNK])
+        if is_unspaced("".join(self.source.inventory)) and not has_unspaced(translation.source):
+            return any(map(str.isalpha, translation.source))
+        return 2 * unknown >= max(1, len(tokens))
 
     def __repr__(self) -> str:
         return (

@@ -74,7 +74,7 @@ def to_html(reading: Reading, audio: bytes, media_type: str, title: str) -> str:
 <h1>{escape(title)}</h1>
 <audio controls preload="auto" src="{source}"></audio>
 <dl>{_figures(reading)}</dl>
-<p>Click a word to play it; the arrow keys move between words.</p>
+<p>Click a word to play it; the arrow keys move between words. {_legend()}</p>
 <div id="page">
 {_lines(reading)}
 </div>
@@ -83,6 +83,12 @@ def to_html(reading: Reading, audio: bytes, media_type: str, title: str) -> str:
 </body>
 </html>
 """
+
+
+def _legend() -> str:
+    statuses = [each for each in ReadStatus if each is not ReadStatus.RIGHT]
+    marked = (f'<span class="word {each}">{each.value}</span>' for each in statuses)
+    return f'Marks: {", ".join(marked)}, <span class="pause">…</span> hesitation.'
 
 
 def _script() -> str:
@@ -124,12 +130,13 @@ def _word(word: ReadWord) -> str:
     if word.start is None or word.end is None:
         return f'<s class="word {word.status}">{text}<span class="unseen">, skipped</span></s>'
     label = text if word.status is ReadStatus.RIGHT else f"{text}, {_described(word)}"
+    sure = "" if word.confidence is None else f" ({word.confidence:.0%})"
     shown = text
     if word.status is ReadStatus.MISREAD and word.heard:
         shown = f"<ruby>{text}<rt>{escape(word.heard)}</rt></ruby>"
     return (
         f'<button type="button" class="word {word.status}" data-start="{word.start:.3f}" '
-        f'data-end="{word.end:.3f}" aria-label="{label}" title="{label}">{shown}</button>'
+        f'data-end="{word.end:.3f}" aria-label="{label}" title="{label}{sure}">{shown}</button>'
     )
 
 

@@ -25,6 +25,11 @@ def is_unspaced(text: str) -> bool:
     return bool(letters) and 2 * len(re.findall(_LETTER, text)) >= letters
 
 
+def has_unspaced(text: str) -> bool:
+    """Return whether a text has ideographs or kana."""
+    return not text.isascii() and bool(re.search(_LETTER, text))
+
+
 def has_kana(text: str) -> bool:
     """Return whether a text has kana, and so is Japanese."""
     return bool(re.search(_KANA, text))

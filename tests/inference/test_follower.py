@@ -116,6 +116,13 @@ def run(capsys, monkeypatch, tmp_path):
     return call
 
 
+def test_the_page_is_not_replaced(run, tmp_path) -> None:
+    page = tmp_path / "page.txt"
+    done = run("--follow", "-", "-o", str(page))
+    assert done.status == 2 and f"{page}: an input, which would be replaced" in done.err
+    assert page.read_text("utf-8") == PAGE
+
+
 def test_the_command_writes_sentences_and_the_reading(run, tmp_path) -> None:
     lines = run("--follow", "-").out.splitlines()
     sentence = "A cold, bright moon was shining with clear sharp lights and shadows."

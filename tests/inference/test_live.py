@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import soundfile
 import soxr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -189,7 +190,7 @@ def run(capsys, monkeypatch, tmp_path, spoken):
     model = write_tiny_model(tmp_path / "tiny")
     content = (spoken * 32767).astype("<i2").tobytes()
 
-    def call(*arguments: str) -> SimpleNamespace:
+    def call(*arguments: str, content: bytes = content) -> SimpleNamespace:
         stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(content + b"x")))
         monkeypatch.setattr("sys.stdin", stdin)
         status = cli.main(["transcribe", "-m", str(model), "--beam", "1", *arguments])
@@ -197,6 +198,15 @@ def run(capsys, monkeypatch, tmp_path, spoken):
         return SimpleNamespace(status=status, out=captured.out, err=captured.err)
 
     return call
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3"])
+def test_a_file_in_place_of_samples_is_refused(run, spoken, kind):
+    file = io.BytesIO()
+    soundfile.write(file, spoken[:16000], 16000, format=kind)
+    done = run("--live", "-", content=file.getvalue())
+    assert (done.status, done.out) == (2, "")
+    assert "stdin: a file of audio, wanted raw samples: ffmpeg" in done.err
 
 
 def test_the_command_writes_a_line_for_each_segment(run):

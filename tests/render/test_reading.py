@@ -112,6 +112,13 @@ def test_each_word_that_was_said_is_a_button_with_its_times() -> None:
     assert [float(each["data-end"] or -1) for each in buttons] == [word.end for word in said]
 
 
+def test_the_marks_are_explained_and_the_confidence_is_a_tooltip() -> None:
+    legend = HTML[HTML.index("Marks: ") : HTML.index("hesitation.")]
+    for status in set(ReadStatus) - {ReadStatus.RIGHT}:
+        assert f'<span class="word {status}">{status.value}</span>' in legend
+    assert 'title="shone. (95%)"' in HTML and 'aria-label="shone."' in HTML
+
+
 @pytest.mark.parametrize("status", list(ReadStatus))
 def test_each_status_has_a_style_besides_colour(status: ReadStatus) -> None:
     if status is not ReadStatus.RIGHT:
