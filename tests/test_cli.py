@@ -389,13 +389,19 @@ def test_what_is_read_is_not_replaced(run, model: str, clip: Path, tmp_path: Pat
     text, audio = tmp_path / "said.txt", tmp_path / "clip.wav"
     text.write_text(TEXT, "utf-8")
     audio.write_bytes(clip.read_bytes())
+    manifest, table = tmp_path / "m.jsonl", tmp_path / "t.csv"
+    manifest.write_text('{"audio": "clip.wav", "text": "good day"}\n')
+    table.write_text("audio,text\nclip.wav,good day\n")
     for arguments, kept in (
         (("align", FLAC, "--text", text, "-o", text), text),
         (("transcribe", audio, "-f", "text", "-o", audio), audio),
         (("transcribe", tmp_path, "-f", "text", "-o", audio), audio),
+        (("evaluate", manifest, "-o", manifest), manifest),
+        (("prepare", "table", table, table), table),
+        (("prepare", "table", table, tmp_path / "new.jsonl", "--dev", table), table),
     ):
         before = kept.read_bytes()
-        done = run(*arguments, "-m", model)
+        done = run(*arguments, *(["-m", model] if arguments[0] != "prepare" else []))
         assert (done.status, done.out, kept.read_bytes()) == (2, "", before)
         assert f"{kept}: an input, which would be replaced; name another output" in done.err
 

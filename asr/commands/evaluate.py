@@ -8,6 +8,7 @@ from typing import Final
 
 from asr.commands.evaluate_speech import SpeechOptions
 from asr.commands.evaluate_translation import TranslationOptions
+from asr.commands.output import require_no_input
 from asr.errors import UserError
 
 MANIFEST: Final = "a manifest of recordings"
@@ -33,6 +34,7 @@ def run(
     Raises:
         UserError: the data or an option belong to another task, or evaluation is not possible.
     """
+    require_no_input([output] if output is not None else [], [data])
     if model is not None and translation.to is not None:
         raise UserError("got --model and --to, which chooses a model of the package; wanted one")
     is_translator = _task(model, translation.to) == "translation"

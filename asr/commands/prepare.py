@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from asr.commands.output import require_no_input
 from asr.corpora import (
     Utterance,
     check_manifest,
@@ -105,6 +106,7 @@ def _write(
     share: float,
     advice: str = "",
 ) -> int:
+    require_no_input([manifest] if dev is None else [manifest, dev], [source])
     _report(manifest, dev, share, write_entries(manifest, entries, source, advice))
     return 0
 
