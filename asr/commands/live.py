@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 FORMATS: Final = ("text", "jsonl")
-# Beginnings of files of audio: WAV, FLAC, Ogg, MP3 (three), WebM.
-FILES: Final = (b"RIFF", b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\x1aE\xdf\xa3")
+# How files of audio begin: WAV, FLAC, Ogg, MP3 (three), WebM.
+BEGINNINGS: Final = (b"RIFF", b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\x1aE\xdf\xa3")
 PIPE_BYTES: Final = 65_536  # read at once, or what there is
 
 
@@ -113,7 +113,7 @@ def _from_pipe(stream: BinaryIO) -> Iterator[bytes]:
     """
     rest, is_first = b"", True
     while content := stream.read1(PIPE_BYTES):  # type: ignore[attr-defined]
-        if is_first and content.startswith(FILES):
+        if is_first and content.startswith(BEGINNINGS):
             raise UserError(
                 "stdin: a file of audio, wanted raw samples: "
                 "ffmpeg -v error -i FILE -f s16le -ac 1 -ar 16000 - | asr …"
