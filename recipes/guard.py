@@ -7,7 +7,8 @@
 counts the same. Other material is made with a seed, different for fitting and reporting: French,
 German and Mandarin by espeak-ng, music, tone sweeps, and from the English lists reversed speech and
 babble of eight voices. Half of the noise recordings are used for each. English by espeak-ng is
-reported only. --save writes the weights into the config of the model folder.
+reported only. --save writes the weights into the config of the model folder. --keep writes what is
+made for the report as files, FOLDER/KIND/NN.flac, for `benchmarks/versions.py clips`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import soundfile
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE, read
@@ -253,6 +255,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=16, metavar="N", help="of each other kind")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="use each N-th recording")
     parser.add_argument("--save", action="store_true", help="write into the model folder")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the clips of the report")
     given = parser.parse_args()
     recognizer = Recognizer.load(given.model)
     score = recognizer.loaded.plausibility
@@ -266,26 +269,43 @@ def main() -> None:
     if score is None:
         raise UserError(f"{given.model} has no such score: give --fit")
     if given.report:
-        report(recognizer, score, _lists(given.report, given.every), noise, given.clips)
+        lists = _lists(given.report, given.every)
+        made = reported(lists, noise, given.clips)
+        if given.keep:
+            keep(made, given.keep)
+        report(recognizer, score, lists, made)
     if given.save:
         save(find_folder(Path(given.model)), score)
+
+
+def reported(
+    lists: Mapping[str, Sequence[Utterance]], noise: Sequence[Utterance], clips: int
+) -> dict[str, list[Samples]]:
+    """Return the clips that are made for the report, by kind."""
+    english = [*spoken("en", clips, np.random.default_rng(1))]
+    other = others([each for one in lists.values() for each in one], noise, clips, seed=1)
+    return {"English, espeak-ng": english, **other}
+
+
+def keep(made: Mapping[str, Sequence[Samples]], folder: Path) -> None:
+    """Write clips as folder/KIND/NN.flac."""
+    for kind, clips in made.items():
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        for at, clip in enumerate(clips):
+            soundfile.write(folder / kind / f"{at:02}.flac", clip, SAMPLE_RATE)
 
 
 def report(
     recognizer: Recognizer,
     score: Plausibility,
     lists: Mapping[str, Sequence[Utterance]],
-    noise: Sequence[Utterance],
-    clips: int,
+    made: Mapping[str, Sequence[Samples]],
 ) -> None:
-    """Print a row for each list and each other kind."""
+    """Print a row for each list and each kind of clip that is made."""
     rows = [
         row(name, measure(recognizer, [each.audio for each in one]), score)
         for name, one in lists.items()
     ]
-    english = [*spoken("en", clips, np.random.default_rng(1))]
-    rows.append(row("English, espeak-ng", measure(recognizer, english), score))
-    made = others([each for one in lists.values() for each in one], noise, clips, seed=1)
     rows += [row(name, measure(recognizer, one), score) for name, one in made.items()]
     print(text_table(HEADER, rows))
 

@@ -336,11 +336,16 @@ def test_word_times_of_ours_are_measured(
     words = [[each.text, each.start + 0.04, each.end + 0.04] for each in aligned.words]
     times = tmp_path / "times.jsonl"
     times.write_text(json.dumps({"id": recording, "words": words}), "utf-8")
-    name = "english, given the text"
-    call(word_times, [str(manifest), str(times), "--only", name], monkeypatch)
+    given = [str(manifest), str(times)]
+    call(word_times, [*given, "--model", "english"], monkeypatch)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1 utterances, 12 words"
-    assert lines[-1] == f"| {name} | 100 | 40 | 40 | -40 | -40 | 0 | 0 | 100 | 100 | 100 | 100 |"
+    moved = "| 100 | 40 | 40 | -40 | -40 | 0 | 0 | 100 | 100 | 100 | 100 |"
+    assert lines[-2:] == [f"| english, given the text {moved}", f"| english {moved}"]
+    call(word_times, [*given, "--only", "english, given the text"], monkeypatch)
+    assert capsys.readouterr().out.splitlines() == lines[:-1]
+    with pytest.raises(SystemExit, match="2"):
+        call(word_times, [*given, "--model", "english", "--only", "PocketSphinx"], monkeypatch)
 
 
 @pytest.fixture

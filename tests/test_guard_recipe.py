@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from tiny_model import write_tiny_model
 
+from asr.audio.read import read
 from asr.inference.plausibility import Plausibility, TextEvidence
 from asr.inference.recognizer import Recognizer
 
@@ -47,6 +48,18 @@ def test_what_is_made_differs_and_is_sound():
         one, two = RECIPE[make](2, random)
         assert one.dtype == np.float32 and 0.01 < one.std() < 0.5
         assert not np.array_equal(one, two)
+
+
+def test_clips_of_the_report_are_kept_by_kind(tmp_path):
+    quiet, loud = np.zeros(160, np.float32), np.full(320, 0.5, np.float32)
+    RECIPE["keep"]({"tone sweeps": [quiet, loud], "music": [loud]}, tmp_path / "kept")
+    assert sorted(each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*.flac")) == [
+        "kept/music/00.flac",
+        "kept/tone sweeps/00.flac",
+        "kept/tone sweeps/01.flac",
+    ]
+    samples = read(tmp_path / "kept" / "tone sweeps" / "01.flac").samples
+    np.testing.assert_allclose(samples, loud, atol=1e-4)
 
 
 def test_segments_keep_their_own_evidence(tmp_path):
