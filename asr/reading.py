@@ -66,10 +66,15 @@ class Reading:
         return sum(word.status == status for word in self.words)
 
     @property
+    def reached(self) -> int:
+        """Number of the page's words up to the last one that was read."""
+        read = (word.place for word in self.words if word.start is not None)
+        return 1 + max((place for place in read if place is not None), default=-1)
+
+    @property
     def accuracy(self) -> float:
-        """Share of the page's words that were read right."""
-        own = (ReadStatus.RIGHT, ReadStatus.MISREAD, ReadStatus.SKIPPED)
-        return self.count(ReadStatus.RIGHT) / max(1, sum(map(self.count, own)))
+        """Share of the page's words, up to the last one that was read, that were read right."""
+        return self.count(ReadStatus.RIGHT) / max(1, self.reached)
 
     @property
     def seconds(self) -> float:
@@ -96,6 +101,7 @@ class Reading:
         return {
             "path": self.path,
             "duration": round(self.duration, 3),
+            "reached": self.reached,
             "accuracy": round(self.accuracy, 4),
             "words_per_minute": round(self.words_per_minute, 1),
             "right_words_per_minute": round(self.right_words_per_minute, 1),

@@ -82,6 +82,14 @@ def test_an_altered_page_is_misread_skipped_and_added(altered: Reading) -> None:
     assert indices == list(range(12))
 
 
+def test_words_that_the_reader_did_not_reach_do_not_count(recognizer: Recognizer) -> None:
+    page = TEXT.replace("moon ", "silver moon ") + "\nand nobody had come"
+    reading = recognizer.read(FLAC, page)
+    assert reading.count(ReadStatus.SKIPPED) == 5
+    assert (reading.reached, reading.accuracy) == (13, 12 / 13)
+    assert reading.record()["reached"] == 13
+
+
 def test_words_said_twice_are_repeated_and_a_pause_is_a_hesitation(recognizer: Recognizer) -> None:
     samples = read(FLAC).samples
     words = recognizer.align(FLAC, TEXT).words

@@ -53,7 +53,8 @@ def counts(reading: Reading) -> list[tuple[str, int]]:
 def _figures(reading: Reading) -> list[str]:
     return [
         ", ".join(f"{number} {name}" for name, number in counts(reading)),
-        f"{100 * reading.accuracy:.0f} % right, {reading.words_per_minute:.0f} words a minute, "
+        f"{100 * reading.accuracy:.0f} % right of the {reading.reached} words reached, "
+        f"{reading.words_per_minute:.0f} words a minute, "
         f"{reading.right_words_per_minute:.0f} of them right",
     ]
 

@@ -97,7 +97,8 @@ def _script() -> str:
 
 def _figures(reading: Reading) -> str:
     figures = [
-        ("read right", f"{100 * reading.accuracy:.0f} %"),
+        ("words reached", str(reading.reached)),
+        ("of them right", f"{100 * reading.accuracy:.0f} %"),
         ("words a minute", f"{reading.words_per_minute:.0f}"),
         ("right a minute", f"{reading.right_words_per_minute:.0f}"),
         *((name, str(number)) for name, number in counts(reading)),

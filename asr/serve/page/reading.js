@@ -73,7 +73,8 @@ function present(panel, file, reading) {
 
 function showFigures(list, reading) {
   const figures = [
-    ["read right", `${Math.round(100 * reading.accuracy)} %`],
+    ["words reached", reading.reached],
+    ["of them right", `${Math.round(100 * reading.accuracy)} %`],
     ["words a minute", Math.round(reading.words_per_minute)],
     ...Object.entries(reading.counts),
     ["hesitations", reading.hesitations.length],
