@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from asr.commands.options import add_overrides
 from asr.errors import UserError, exit_status
 from asr.inference.options import DecodingOptions
 from asr.models.folder import WEIGHTS, copy_folder
@@ -59,14 +60,7 @@ def main() -> None:
     parser.add_argument(
         "--written", metavar="NAME", help="use a packaged model of punctuation and case"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="decoding default of the copy, such as lm_weight=0.6; may be repeated",
-    )
+    add_overrides(parser, "decoding default of the copy, such as lm_weight=0.6; may be repeated")
     arguments = parser.parse_args()
     decoding = decoding_defaults(arguments.overrides)
     copy_folder(

@@ -25,6 +25,7 @@ from asr.commands.options import (
     add_live,
     add_model,
     add_option,
+    add_overrides,
     add_runtime,
     share,
 )
@@ -282,13 +283,8 @@ printed.""",
         type=Path,
         help="Folder that the config's data paths are relative to (default: that of the config).",
     )
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="Set a key of the config, may be repeated. A key that is not read is refused.",
+    add_overrides(
+        parser, "Set a key of the config, may be repeated. A key that is not read is refused."
     )
     parser.add_argument(
         "--continue-anyway",

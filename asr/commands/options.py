@@ -186,6 +186,13 @@ def add_audio_in(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_overrides(parser: argparse.ArgumentParser, about: str) -> None:
+    """Add the option that sets keys, as a list of KEY=VALUE in `overrides`; about: its help."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=about
+    )
+
+
 def add_live(parser: argparse.ArgumentParser, option: str, about: str) -> None:
     """Add the options of live audio; option: the one that reads samples from a pipe."""
     parser.add_argument(option, action="store_true", help=about)

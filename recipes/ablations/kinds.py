@@ -25,7 +25,7 @@ from runs import cpu_seconds, once, publish
 from summary import cell, draw, panels
 
 from asr.attention import KINDS
-from asr.commands.options import count
+from asr.commands.options import add_overrides, count
 from asr.errors import exit_status
 from asr.models.cells import CELLS
 from asr.render.tables import markdown_table
@@ -189,14 +189,7 @@ def main() -> None:
     parser.add_argument(
         "--seeds", nargs="+", type=int, default=[1, 2, 3], help="a run for each (default: 1 2 3)"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="change a key of the config in all runs",
-    )
+    add_overrides(parser, "change a key of the config in all runs")
     parser.add_argument("--beam", type=count, default=4, help="beam size (default: 4)")
     given = parser.parse_args()
     dev = read_dev_set(given.config, given.data, given.overrides)
