@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -74,28 +75,26 @@ def manifest(folder: Path) -> Path:
     return file
 
 
-def table(
-    module: Any,
-    given: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> list[list[str]]:
-    """Run the benchmark and return the cells of its rows."""
-    monkeypatch.setattr(sys, "argv", ["versions.py", *given])
-    module.main()
-    lines = capsys.readouterr().out.splitlines()
-    return [line.split() for line in lines if line.startswith(("old", "new"))]
-
-
-def test_versions_are_scored_on_the_same_list(
+@pytest.fixture
+def compare(
     versions: Any,
     checkouts: list[str],
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
-    given = ["list", str(manifest(tmp_path)), *checkouts, "--options", "--beam 1"]
-    old, new = table(versions, given, monkeypatch, capsys)
+) -> Callable[..., list[list[str]]]:
+    """Return a function that compares both and gives the cells of the rows."""
+
+    def run(what: str, material: Path, *options: str) -> list[list[str]]:
+        monkeypatch.setattr(sys, "argv", ["versions.py", what, str(material), *checkouts, *options])
+        versions.main()
+        lines = capsys.readouterr().out.splitlines()
+        return [line.split() for line in lines if line.startswith(("old", "new"))]
+
+    return run
+
+
+def test_versions_are_scored_on_the_same_list(compare: Any, tmp_path: Path) -> None:
+    old, new = compare("list", manifest(tmp_path), "--options", "--beam 1")
     assert old[:6] == ["old", "2", "50.00", "57.14", "2", "0"]  # "you" is a word too many
     assert new[:6] == ["new", "2", "0.00", "0.00", "0", "2"]
     command = (tmp_path / "new" / "asr" / "given.txt").read_text("utf-8").splitlines()
@@ -103,15 +102,10 @@ def test_versions_are_scored_on_the_same_list(
 
 
 def test_an_hour_is_scored_whole_and_by_its_utterances(
-    versions: Any,
-    checkouts: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    compare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("long_recordings.GAP_SHARE", 1.0)  # each utterance is before a gap of 5 s
-    given = ["hour", str(manifest(tmp_path)), *checkouts, "--minutes", "0.01"]
-    rows = table(versions, given, monkeypatch, capsys)
+    rows = compare("hour", manifest(tmp_path), "--minutes", "0.01")
     assert [row[:6] for row in rows[:2]] == [
         ["old", "whole", "50.00", "57.14", "1", "1"],
         ["old", "utterances", "50.00", "57.14", "1", "–"],
@@ -122,19 +116,12 @@ def test_an_hour_is_scored_whole_and_by_its_utterances(
     ]
 
 
-def test_clips_are_counted_by_kind(
-    versions: Any,
-    checkouts: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_clips_are_counted_by_kind(compare: Any, tmp_path: Path) -> None:
     clips = tmp_path / "clips"
     for kind in ("babble", "French"):
         (clips / kind).mkdir(parents=True)
         soundfile.write(clips / kind / "00.flac", np.zeros(1600, np.float32), 16_000)
-    rows = table(versions, ["clips", str(clips), *checkouts], monkeypatch, capsys)
-    assert rows == [
+    assert compare("clips", clips) == [
         ["old", "French", "1", "10800", "10800", "0", "1"],
         ["old", "babble", "1", "10800", "0", "0", "1"],
         ["new", "French", "1", "7200", "7200", "1", "1"],
