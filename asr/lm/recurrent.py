@@ -35,8 +35,8 @@ class RecurrentContext:
     """The state after the words of one text.
 
     output, cell: (H,), state of the LSTM. sums: (K + 1,), of the probabilities before each of the
-    K words that lexicon and model share, in the lexicon's order. unknown: probability of all other
-    words.
+    K words that lexicon and model share, in the lexicon's order; rounded by 3e-8, so that words of
+    probability 1e-6 are known to some percent. unknown: probability of all other words.
     """
 
     output: Singles
