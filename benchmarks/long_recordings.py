@@ -147,17 +147,18 @@ def run(
 ) -> Run:
     """Run `asr transcribe` on files and measure the process.
 
-    output: file to write, .jsonl. checkout: folder of the package `asr`; None: the one imported.
+    output: file to write, .jsonl. checkout: folder of another package `asr`, for which all paths
+    must be absolute; None: the one imported.
 
     Raises:
         UserError: the command failed.
     """
-    root = checkout or Path(asr.__file__).parents[1]
+    root = Path(asr.__file__).parents[1] if checkout is None else checkout
     command = [sys.executable, "-m", "asr", "transcribe", *map(str, audio), "-o", str(output)]
     measured = subprocess.run(
         [sys.executable, "-c", MEASURE, *command, *options],
         env={**os.environ, "PYTHONPATH": str(root)},
-        cwd=output.parent,  # the current folder comes before PYTHONPATH
+        cwd=checkout and output.parent,  # the current folder comes before PYTHONPATH
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,23 @@ def test_clips_are_counted_by_kind(compare: Any, tmp_path: Path) -> None:
         ["new", "French", "1", "7200", "7200", "1", "1"],
         ["new", "babble", "1", "7200", "0", "1", "1"],
     ]
+
+
+def test_a_model_is_named_from_the_current_folder_but_for_another_version(
+    versions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = []
+
+    def note(command: list[str], cwd: Path | None, **options: Any) -> SimpleNamespace:
+        folders.append(cwd)
+        return SimpleNamespace(returncode=0, stdout="10 0.5\n")
+
+    output = tmp_path / "found.jsonl"
+    output.touch()
+    monkeypatch.setattr("subprocess.run", note)
+    versions.run([], output, ["-m", "runs/mine"])
+    versions.run([], output, [], tmp_path / "other")
+    assert folders == [None, tmp_path]
 
 
 def test_what_cannot_be_compared_is_one_line(versions: Any, tmp_path: Path) -> None:
