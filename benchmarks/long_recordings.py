@@ -51,9 +51,10 @@ DRIFT_SHARE = 0.1  # of the words, at the beginning and at the end, whose times 
 # Linux the peak of a child includes the memory of the process that starts it.
 MEASURE = """
 import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True)
+done = subprocess.run(sys.argv[1:])
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(used.ru_maxrss / 1024, used.ru_utime + used.ru_stime)
+sys.exit(done.returncode)
 """
 
 Samples = NDArray[np.float32]

@@ -107,6 +107,13 @@ def of_hour(version: Version, recording: Recording, whole: Path, parts: list[Pat
     ]
 
 
+def of_hours(versions: Sequence[Version], recording: Recording) -> list[Row]:
+    """Write the files of a recording, and return the rows of all versions."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_hour(recording, Path(folder))
+        return [row for each in versions for row in of_hour(each, recording, *files)]
+
+
 CLIPS = ("version", "material", "clips", "words an hour", "unmarked", "warned of", "with text")
 
 
@@ -168,24 +175,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the hour")
     given = parser.parse_args()
     versions = [Version(each, shlex.split(given.options)) for each in given.checkouts]
+    material = given.material.resolve()  # versions run in another folder
     if given.what == "clips":
-        folder = given.material.resolve()
-        rows = [row for each in versions for row in of_clips(each, folder)]
-        print(text_table(CLIPS, rows))
-        return
-    utterances = read_manifest(given.material)
-    if given.ids is not None:
-        utterances = select(utterances, given.ids)
-    if given.what == "list":
-        rows = [row for each in versions for row in of_list(each, utterances)]
-        print(text_table(LIST, rows))
-        return
-    noise = read_noise(given.noise) if given.noise else []
-    recording = compose(utterances, noise, given.minutes, given.seed)
-    with tempfile.TemporaryDirectory() as temporary:
-        files = write_hour(recording, Path(temporary))
-        rows = [row for each in versions for row in of_hour(each, recording, *files)]
-    print(text_table(HOUR, rows))
+        header, rows = CLIPS, [row for each in versions for row in of_clips(each, material)]
+    else:
+        utterances = read_manifest(material)
+        if given.ids is not None:
+            utterances = select(utterances, given.ids)
+        if given.what == "list":
+            header, rows = LIST, [row for each in versions for row in of_list(each, utterances)]
+        else:
+            noise = read_noise(given.noise) if given.noise else []
+            recording = compose(utterances, noise, given.minutes, given.seed)
+            header, rows = HOUR, of_hours(versions, recording)
+    print(text_table(header, rows))
 
 
 if __name__ == "__main__":

@@ -93,12 +93,16 @@ def compare(
     return run
 
 
-def test_versions_are_scored_on_the_same_list(compare: Any, tmp_path: Path) -> None:
-    old, new = compare("list", manifest(tmp_path), "--options", "--beam 1")
+def test_versions_are_scored_on_the_same_list(
+    compare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = compare("list", manifest(Path()), "--options", "--beam 1")
     assert old[:6] == ["old", "2", "50.00", "57.14", "2", "0"]  # "you" is a word too many
     assert new[:6] == ["new", "2", "0.00", "0.00", "0", "2"]
     command = (tmp_path / "new" / "asr" / "given.txt").read_text("utf-8").splitlines()
     assert command[0] == "transcribe" and command[-2:] == ["--beam", "1"]
+    assert command[1:3] == [str(tmp_path / "one.flac"), str(tmp_path / "two.flac")]
 
 
 def test_an_hour_is_scored_whole_and_by_its_utterances(
@@ -146,7 +150,9 @@ def test_a_model_is_named_from_the_current_folder_but_for_another_version(
     assert folders == [None, tmp_path]
 
 
-def test_what_cannot_be_compared_is_one_line(versions: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_one_line(
+    versions: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(versions.UserError, match=r"no checkout: has no asr/__init__\.py"):
         versions.Version(tmp_path, [])
     (tmp_path / "asr").mkdir()
@@ -154,5 +160,6 @@ def test_what_cannot_be_compared_is_one_line(versions: Any, tmp_path: Path) -> N
     version = versions.Version(tmp_path, [])
     with pytest.raises(versions.UserError, match="asr transcribe failed"):  # has no __main__
         version.transcribe([tmp_path / "one.flac"])
+    assert "Traceback" not in capfd.readouterr().err
     with pytest.raises(versions.UserError, match=r"no clips: wanted KIND/\*\.flac"):
         list(versions.of_clips(version, tmp_path))
