@@ -35,13 +35,13 @@ class RecurrentContext:
     """The state after the words of one text.
 
     output, cell: (H,), state of the LSTM. sums: (K + 1,), of the probabilities before each of the
-    K words that lexicon and model share, in the lexicon's order; rounded by 3e-8, so that words of
-    probability 1e-6 are known to some percent. unknown: probability of all other words.
+    K words that lexicon and model share, in the lexicon's order; in float64, since float32 would
+    know a word of probability 1e-6 to some percent only. unknown: probability of all other words.
     """
 
     output: Singles
     cell: Singles
-    sums: Singles
+    sums: Floats
     unknown: float
 
 
@@ -226,12 +226,18 @@ class RecurrentWords:
 
     def _read(self, ids: Integers, output: Singles, cell: Singles) -> list[RecurrentContext]:
         probabilities, output, cell = self._model.step(ids, output, cell)
-        sums = np.zeros((len(ids), len(self._shared) + 1))
         shared = probabilities.take(self._shared, axis=1)
-        np.cumsum(shared, axis=-1, dtype=np.float64, out=sums[:, 1:])
-        unknown = np.maximum(1 - sums[:, -1], 0).tolist()
-        parts = zip(output, cell, sums.astype(np.float32), unknown, strict=True)
+        sums = [_summed(row) for row in shared]  # each of its own memory: most are dropped soon
+        unknown = [max(0.0, 1 - float(each[-1])) for each in sums]
+        parts = zip(output, cell, sums, unknown, strict=True)
         return [RecurrentContext(*part) for part in parts]
+
+
+def _summed(values: Singles) -> Floats:
+    """Return the sums (K + 1,) of the values (K,) before each place."""
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, dtype=np.float64, out=sums[1:])
+    return sums
 
 
 def _single(weights: Mapping[str, NDArray[Any]], name: str) -> Singles:

@@ -121,6 +121,20 @@ def test_texts_read_together_are_as_read_alone():
     assert len({id(each) for each in together}) == 4  # equal histories are computed once
 
 
+def test_rare_words_keep_their_probability():
+    network, ngrams, _ = make()
+    rare = KNOWN.encode("the")[0]  # the last of the lexicon, after almost all probability
+    with torch.no_grad():
+        network.first.bias[rare] -= 12
+    model = at_run_time(network)
+    recurrent = RecurrentWords(model, KNOWN, ngrams.words, ngrams.unigrams)
+    zeros = np.zeros((1, 6), np.float32)
+    wanted = model.step(np.array([EOS]), zeros, zeros)[0][0, rare]
+    place = np.array([ngrams.words.index("the")])
+    (found,) = recurrent.range([recurrent.start()], [1], place, place + 1)
+    assert wanted < 1e-5 and found == pytest.approx(wanted, rel=1e-6)
+
+
 @pytest.mark.parametrize("text", ["", "c", "cat", "cat ", "the c", "xyz", "the xyz ca", "a log "])
 def test_the_next_letters_sum_to_one(text):
     *_, model = make(rare=2)
