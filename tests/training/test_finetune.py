@@ -19,6 +19,7 @@ from asr.training import loop, optimizer
 from asr.training.config import TrainingSettings, load_config
 from asr.training.finetune import LEAST, plan, write_config
 from asr.training.fingerprint import fingerprint
+from asr.training.tasks.speech import selection_figure
 
 SHORT = ["training.steps=2", "training.validate_every=1", "batches.size=12"]
 
@@ -40,6 +41,15 @@ def test_more_speech_gets_more_steps() -> None:
     assert amounts == sorted(amounts)
     assert (plans[0].steps, plans[1].steps, plans[-1].steps) == (40, 100, 4000)
     assert [bool(each.frozen) for each in plans] == [each < 10 for each in minutes]
+
+
+def test_of_models_without_an_error_the_one_with_the_better_ctc_is_selected() -> None:
+    """One minute of speech leaves one utterance to validate on, which all models may write well."""
+    none = {"wer": 0.0, "cer": 0.0, "ctc_cer": 0.0}
+    ranked = [none, none | {"ctc_cer": 90.0}, none | {"cer": 0.1}, none | {"wer": 0.1}]
+    figures = [selection_figure(each) for each in ranked]
+    assert figures == sorted(figures) and len(set(figures)) == 4
+    assert selection_figure({"wer": 5.0, "cer": 2.0}) == pytest.approx(5.002)  # without CTC
 
 
 def test_the_config_can_be_read_and_is_kept(tones: Path, model: Path, tmp_path: Path) -> None:

@@ -36,11 +36,11 @@ label_smoothing = 0.0
 diagonality = 1.0
 diagonality_steps = 100
 [training]
-steps = 250
+steps = 150
 rate = 4e-3
 warmup_steps = 20
 average = 0.9
-validate_every = 250
+validate_every = 150
 keep = 1
 """
 
