@@ -1,10 +1,12 @@
 """The content of an sdist and a wheel, and of an installation."""
 
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -65,7 +67,11 @@ def test_an_sdist_holds_the_checkout(sdist: Path) -> None:
 def test_a_wheel_made_of_an_sdist_holds_the_package_and_its_models_alone(
     sdist: Path, tmp_path: Path
 ) -> None:
-    with zipfile.ZipFile(build("wheel", sdist, tmp_path)) as archive:
+    wheel = build("wheel", sdist, tmp_path)
+    dockerfile = (ROOT / "docs" / "deploy" / "Dockerfile").read_text("utf-8")
+    (installed,) = re.findall(r"/wheels/(\S+\.whl)", dockerfile)
+    assert fnmatch(wheel.name, installed)
+    with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert {"asr/py.typed", "asr/pretrained/english/model.safetensors"} <= held
     assert held == tracked("asr")
