@@ -262,6 +262,12 @@ def _prepare_nemo(given: argparse.Namespace) -> int:
     return run_nemo(given.source, given.manifest, given.dev, given.dev_share)
 
 
+def _prepare_lhotse(given: argparse.Namespace) -> int:
+    from asr.commands.prepare import run_lhotse
+
+    return run_lhotse(given.source, given.manifest, given.dev, given.dev_share)
+
+
 def _prepare_webdataset(given: argparse.Namespace) -> int:
     from asr.commands.prepare import run_webdataset
 
@@ -360,6 +366,7 @@ _COMMANDS = {
     "prepare_ljspeech": _prepare_ljspeech,
     "prepare_kaldi": _prepare_kaldi,
     "prepare_nemo": _prepare_nemo,
+    "prepare_lhotse": _prepare_lhotse,
     "prepare_webdataset": _prepare_webdataset,
     "prepare_shards": _prepare_shards,
     "prepare_pseudo_labels": _prepare_pseudo_labels,

@@ -91,6 +91,13 @@ def run_nemo(lines: Path, manifest: Path, dev: Path | None, share: float) -> int
     return _write(read_nemo(lines), lines, manifest, dev, share)
 
 
+def run_lhotse(cuts: Path, manifest: Path, dev: Path | None, share: float) -> int:
+    """Write the manifest of cuts of lhotse; otherwise as `run_folder`."""
+    from asr.corpora.lhotse import read_lhotse
+
+    return _write(read_lhotse(cuts), cuts, manifest, dev, share)
+
+
 def run_webdataset(shards: Path, manifest: Path, dev: Path | None, share: float) -> int:
     """Write the manifest of shards in the layout of WebDataset; otherwise as `run_folder`."""
     from asr.corpora.shards import read_webdataset

@@ -182,6 +182,14 @@ def _add_imports(kinds: Any) -> None:
             "JSON lines.",
         ),
         (
+            "lhotse",
+            "manifest of cuts of lhotse",
+            "Write the manifest of the supervisions of cuts (.jsonl or .jsonl.gz). Those that are\n"
+            "parts of recordings are written as FLAC files next to the manifest. Needs the extra\n"
+            "lhotse.",
+            "Cuts.",
+        ),
+        (
             "webdataset",
             "manifest of shards in the layout of WebDataset",
             "Write the manifest of a folder of .tar files with key.flac (or another format) and\n"
