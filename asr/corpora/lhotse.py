@@ -41,8 +41,8 @@ def _entries(path: Path, cut: Any, line: int) -> Iterator[Entry]:
     recording = getattr(cut, "recording", None)
     if recording is None:
         raise UserError(
-            f"{path}:{line}: got a {type(cut).__name__}, wanted a cut of one recording (`lhotse cut "
-            "simple` makes cuts of recordings and supervisions)"
+            f"{path}:{line}: got a {type(cut).__name__}, wanted a cut of one recording (`lhotse "
+            "cut simple` makes cuts of recordings and supervisions)"
         )
     sources = recording.sources
     if len(sources) != 1 or sources[0].type != "file" or recording.transforms:
