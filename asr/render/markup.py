@@ -19,6 +19,7 @@ _OF_VTT: Final = re.compile(r"</?(?:[ibucv]|lang|ruby|rt)(?:[\s.][^<>]*)?>|<\d\d
 _SOUND: Final = re.compile(r"\[[^\[\]]*\]|【[^【】]*】|[♪♫♬]+(?:[^♪♫♬]*[♪♫♬]+)?|\A\([^()]*\)\Z")
 # One note: lyrics that go on in the next cue, or began in the one before.
 _LYRICS: Final = re.compile(r"[♪♫♬]+[^♪♫♬]*|[^♪♫♬]*[♪♫♬]+")
+_SONG: Final = re.compile(r"[♪♫♬]+[^♪♫♬]+[♪♫♬]+")  # as a whole line
 _DASH: Final = re.compile(rf"((?:{TAG.pattern}|\s)*)[-\N{{EN DASH}}\N{{EM DASH}}]\s*(?=\S)")
 # A speaker: >>, >> JOHN:, or a name in capitals before other text: JOHN:, MAN #2:, MRS. O'BRIEN:.
 _NAME: Final = "(?=[^:]*[A-ZÀ-ÖØ-Þ]{2})[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ0-9 .,'’&#-]{1,30}:"
@@ -50,8 +51,8 @@ class Piece(NamedTuple):
 def turns(text: str) -> list[list[Piece]]:
     """Split the text of a cue by speaker, each into pieces; line breaks become spaces.
 
-    A dash or a name at the start of a line, tags left out, begins the text of another speaker.
-    Pieces of words contain a letter or a digit.
+    A dash or a name at the start of a line, tags left out, begins the text of another speaker. A
+    line of lyrics between notes stands alone. Pieces of words contain a letter or a digit.
     """
     found: list[list[Piece]] = []
     for dash, lines in _speakers(text):
@@ -136,10 +137,15 @@ def _speakers(text: str) -> list[tuple[str | None, list[str]]]:
     found: list[tuple[str | None, list[str]]] = []
     for line in text.splitlines():
         dash = _DASH.match(line)
-        if dash or not found or _SPEAKER.match(line):
+        sings = _is_song(line) or (bool(found) and all(map(_is_song, found[-1][1])))
+        if dash or not found or _SPEAKER.match(line) or sings:
             found.append((dash[1].strip() if dash else None, []))
         found[-1][1].append(line[dash.end() :] if dash else line)
     return found
+
+
+def _is_song(line: str) -> bool:
+    return _SONG.fullmatch(without_tags(line).strip()) is not None
 
 
 def _pieces(text: str) -> list[Piece]:

@@ -88,6 +88,8 @@ def test_speakers_keep_their_lines() -> None:
         ("♪ it goes on", [], "♪ it goes on"),
         ("and ends ♪", [], "and ends ♪"),
         ("- ♪ la ♪\n- No.", ["No."], "- ♪ la ♪\n- NO."),
+        ("- Who?\n<i>♪ la ♪</i>\n♪ lo ♪\nI.", ["Who?", "I."], "- WHO?\n<i>♪ la ♪</i>\n♪ lo ♪\nI."),
+        ("♪ la\nla ♪", [], "♪ la la ♪"),
         (
             "{\\an8}<i>I <b>do</b> mean <u>it</u>.</i>",
             ["I do mean it."],
