@@ -101,11 +101,11 @@ def scored(utterances: Sequence[Utterance], path: Path) -> list[tuple[Utterance,
         UserError: there are none, or the file has no scores.
     """
     scores = read_scores(path)
-    pairs = [(each, scores[each.id]) for each in utterances if each.id in scores]
-    found = [(each, given) for each, given in pairs if given.texts == each.text.lower().split()]
-    if not found:
+    known = [(each, scores[each.id]) for each in utterances if each.id in scores]
+    equal = [(each, given) for each, given in known if given.texts == each.text.lower().split()]
+    if not equal:
         raise UserError(f"{path}: no scores of an utterance of the manifest")
-    return found
+    return equal
 
 
 def listen(recognizer: Recognizer, given: Sequence[tuple[Utterance, Scores]]) -> Iterator[Said]:
@@ -150,7 +150,7 @@ def margin(word: Evidence) -> float:
     return features(word)[1] / max(1, word.characters)
 
 
-def found(word: Evidence) -> float:
+def agreement(word: Evidence) -> float:
     """Return 1 if free decoding found the word, else 0."""
     return float(word.agrees)
 
@@ -174,6 +174,7 @@ def fitted(said: Sequence[Said]) -> Rule:
 
 
 def _of_word(word: Evidence) -> list[float]:
+    """Return what the score of a word is fitted to."""
     return [*features(word), margin(word), STANDARD.judge.probability(word)]
 
 
@@ -262,23 +263,17 @@ def report(said: Sequence[Said], rules: dict[str, Rule], ages: dict[str, float],
     age = {each: next((ages[key] for key in ages if each.endswith(key)), None) for each in speakers}
     children = [each for each in speakers if (years := age[each]) is not None and years < ADULT]
     adults = [each for each in speakers if (years := age[each]) is not None and years >= ADULT]
-    found = {name: pairs(said, rule) for name, rule in rules.items()}
+    compared = {name: pairs(said, rule) for name, rule in rules.items()}
     if any(len(one.scores.sentence) > 1 for one in said):
-        found["one rater, others' median"] = raters(said)
-    rows = [
-        (
-            name,
-            *(
-                cell
-                for one in both
-                for cell in (one.cell(speakers, seed), one.cell(adults), one.cell(children))
-            ),
-        )
-        for name, both in found.items()
-    ]
+        compared["one rater, others' median"] = raters(said)
+
+    def cells(one: Pairs) -> list[str]:
+        return [one.cell(speakers, seed), one.cell(adults), one.cell(children)]
+
+    rows = [(name, *cells(words), *cells(texts)) for name, (words, texts) in compared.items()]
     head = ("", "words", "adults", "children", "sentences", "adults", "children")
-    words = sum(len(one.words) for one in said)
-    counts = f"{len(said)} sentences, {words} words, {len(speakers)} speakers"
+    count = sum(len(one.words) for one in said)
+    counts = f"{len(said)} sentences, {count} words, {len(speakers)} speakers"
     return f"{counts}, {len(children)} children\n{text_table(head, rows)}"
 
 
@@ -303,7 +298,7 @@ def main() -> None:
     for model in given.model or ["english"]:
         recognizer = Recognizer.load(model)
         rules = {
-            "found by free decoding": mean_of(found),
+            "found by free decoding": mean_of(agreement),
             "CTC, a character": mean_of(margin),
             "confidence": mean_of(STANDARD.judge.probability),
         }

@@ -56,6 +56,14 @@ def test_the_median_of_the_raters_is_compared_with() -> None:
     assert words.theirs["bob"].tolist() == [8, 10]
 
 
+def test_free_decoding_alone_scores_by_the_words_it_found() -> None:
+    evidence = [
+        Evidence(-1.0, -1.0, agrees=each, rival=0.0, characters=4) for each in (True, False)
+    ]
+    one = Said("ann", Scores(["a", "b"], [5.0], [[9.0], [1.0]]), evidence, 2.0, 0.1)
+    assert pronunciation.mean_of(pronunciation.agreement)(one) == ([1.0, 0.0], 0.5)
+
+
 def test_each_rater_is_compared_with_the_others() -> None:
     spoken = [said("ann", [0.0, 0.0], [[1, 2, 6], [3, 3, 3]])]
     words, sentences = pronunciation.raters(spoken)

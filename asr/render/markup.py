@@ -133,14 +133,20 @@ def _visible(text: str) -> int:
 
 
 def _speakers(text: str) -> list[tuple[str | None, list[str]]]:
-    """Return what precedes the dash of each speaker (None without a dash), and the lines."""
+    """Return what precedes the dash of each speaker (None without a dash), and the lines.
+
+    A line of lyrics stands alone.
+    """
     found: list[tuple[str | None, list[str]]] = []
+    was_song = False
     for line in text.splitlines():
         dash = _DASH.match(line)
-        sings = _is_song(line) or (bool(found) and all(map(_is_song, found[-1][1])))
-        if dash or not found or _SPEAKER.match(line) or sings:
+        said = line[dash.end() :] if dash else line
+        is_song = _is_song(said)
+        if dash or not found or _SPEAKER.match(line) or is_song or was_song:
             found.append((dash[1].strip() if dash else None, []))
-        found[-1][1].append(line[dash.end() :] if dash else line)
+        found[-1][1].append(said)
+        was_song = is_song
     return found
 
 
