@@ -310,7 +310,7 @@ def _shrink(given: argparse.Namespace) -> int:
     _limit_resources()
     from asr.commands.shrink import run
 
-    return run(given.model, given.folder, given.to)
+    return run(given.model, given.folder, given.to, given.bits)
 
 
 def _translate(given: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ VOICE_ACTIVITY = "voice_activity.safetensors"  # see `asr.models.voice_activity`
 NETWORKS = (BOUNDARIES, VOICE_ACTIVITY)
 # Of `asr export`; the features only where the model computes its own:
 ENCODER_GRAPH, STEP_GRAPH, FEATURES_GRAPH = "encoder.onnx", "step.onnx", "features.onnx"
-SCALE = ".scale"  # suffix of a matrix of 8 bits: one factor a row
+SCALE = ".scale"  # suffix: the factors of a matrix of 8 or 4 bits; see `StoredWeights`
 
 Array = NDArray[Any]
 
@@ -214,21 +214,23 @@ def _text(file: Path) -> str:
 
 
 class StoredWeights(Mapping[str, Array]):
-    """Weights by their names. One of 8 bits is unpacked to float32 whenever it is asked for.
+    """Weights by their names. One of 8 or 4 bits is unpacked to float32 whenever it is asked for.
 
-    So a model that copies each into the form it computes with is not in memory twice.
+    So a model that copies each into the form it computes with is not in memory twice. In 8 bits
+    (int8) a weight has one factor a row. In 4 bits (uint8) a byte holds two numbers of a row, the
+    low half that of its left part, and each row has a factor for every group of columns.
     """
 
     def __init__(self, stored: Mapping[str, Array], packed: Collection[str] = ()) -> None:
         """Take arrays as they are in the file; packed: see `read_arrays`.
 
         Raises:
-            ValueError: the factors of an array are not one a row.
+            ValueError: the factors of an array do not fit it.
         """
         self._stored = stored
         scaled = [name for name in stored if name + SCALE in stored and name not in packed]
         for name in scaled:
-            if stored[name + SCALE].shape != stored[name].shape[:1]:
+            if not _fits(stored[name], stored[name + SCALE]):
                 raise ValueError(f"{name + SCALE} does not fit {name}")
         self._scales = {name: stored[name + SCALE] for name in scaled}
         self._hidden = {name + SCALE for name in scaled}
@@ -240,8 +242,11 @@ class StoredWeights(Mapping[str, Array]):
         stored = self._stored[name]
         if name not in self._scales:
             return stored
+        scale = self._scales[name]
+        if stored.dtype == np.uint8:
+            return _from_four_bits(stored, scale)
         value = stored.astype(np.float32)
-        value *= self._scales[name].reshape(-1, *[1] * (value.ndim - 1))
+        value *= scale.reshape(-1, *[1] * (value.ndim - 1))
         return value
 
     def __iter__(self) -> Iterator[str]:
@@ -253,8 +258,29 @@ class StoredWeights(Mapping[str, Array]):
         return len(self._stored) - len(self._hidden)
 
 
+def _fits(stored: Array, scale: Array) -> bool:
+    """Return whether factors fit an array of 8 bits, (rows,), or of 4, (rows, groups)."""
+    if stored.dtype != np.uint8:
+        return scale.shape == stored.shape[:1]
+    if stored.ndim != 2 or scale.ndim != 2 or len(scale) != len(stored):
+        return False
+    return scale.size > 0 and 2 * stored.shape[1] % scale.shape[1] == 0
+
+
+def _from_four_bits(stored: Array, scale: Array) -> Array:
+    """Unpack bytes (rows, columns / 2) with factors (rows, groups) to float32 (rows, columns)."""
+    rows, half = stored.shape
+    value = np.empty((rows, 2 * half), np.float32)
+    np.bitwise_and(stored, 15, out=value[:, :half], casting="unsafe")
+    np.right_shift(stored, 4, out=value[:, half:], casting="unsafe")
+    value -= 8
+    grouped = value.reshape(*scale.shape, -1)
+    grouped *= scale.astype(np.float32)[:, :, None]
+    return value
+
+
 def read_arrays(file: Path, packed: Collection[str] = ()) -> StoredWeights:
-    """Read weights by their names, those of 8 bits unpacked to float32.
+    """Read weights by their names, those of 8 and 4 bits unpacked to float32.
 
     packed: names that stay in 8 bits, each with its factors (rows,) under the name + `SCALE`.
 

@@ -5,7 +5,8 @@
     python recipes/ship.py runs/plus/model asr/pretrained/english-plus --language-model english \
         --boundaries english --voice-activity english --written written --set fastest=0.0
 
-16 bits halve the size and do not change transcripts; 8 bits halve it again (one scale per row).
+16 bits halve the size and do not change transcripts; 8 and 4 bits halve it again
+(`asr.models.rounding`).
 Language models of the source are copied unchanged; without any, those of the target are kept. The
 model card (README.md) is written by hand, with figures measured on the copy.
 """
@@ -44,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Copy a model with quantised weights.")
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--bits", type=int, default=16, choices=[32, 16, 8])
+    parser.add_argument("--bits", type=int, default=16, choices=[32, 16, 8, 4])
     parser.add_argument(
         "--most", type=float, default=25.0, metavar="MB", help="largest size of the weights"
     )

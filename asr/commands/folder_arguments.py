@@ -62,10 +62,10 @@ def add_shrink(commands: Any) -> None:
         commands,
         "shrink",
         "make a smaller copy of a speech model",
-        """Copy a speech model with weights of 8 bits. If they need more than SIZE, the least
-important units of the encoder's LSTMs and of the decoder are removed as well; the copy then needs
-training (see docs/small-models.md).""",
-        """  asr shrink english smaller --to 11MB
+        """Copy a speech model with weights of 8 bits, or of 4 if those need more than SIZE. If 4
+bits do not suffice, the least important units of the encoder's LSTMs and of the decoder are
+removed as well; the copy then needs training (see docs/small-models.md).""",
+        """  asr shrink english smaller --to 15MB
   asr shrink english start --to 5MB
   asr train --from start mine.jsonl runs/small""",
     )
@@ -79,6 +79,12 @@ training (see docs/small-models.md).""",
         required=True,
         metavar="SIZE",
         help="Largest size of the weights, such as 5MB or 800kB.",
+    )
+    parser.add_argument(
+        "--bits",
+        type=int,
+        choices=[8, 4],
+        help="Bits of a weight (default: 8 where they suffice, otherwise 4).",
     )
     parser.set_defaults(command="shrink")
 

@@ -1,4 +1,4 @@
-"""`asr shrink`: store a recogniser in 8 bits, and remove units until it fits into a size."""
+"""`asr shrink`: store a recogniser in 8 or 4 bits, and remove units until it fits into a size."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 from asr.render.tables import text_table
 
 
-def run(model: Path, folder: Path, most: float) -> int:
+def run(model: Path, folder: Path, most: float, bits: int | None) -> int:
     """Write a smaller copy; print sizes and what is left to do; return 0.
 
-    most: bytes of the copy's weights.
+    most: bytes of the copy's weights. bits: of each, 8 or 4; None: 8 where they suffice.
 
     Raises:
         UserError: the model cannot be pruned or made as small as that, or the folder exists.
     """
     from asr.models.shrink import shrink
 
-    smaller = shrink(model, folder, most)
+    smaller = shrink(model, folder, most, bits)
     rows = [
         ("weights, MB", *(f"{each / 1e6:.1f}" for each in smaller.sizes)),
         ("parameters, million", *(f"{each / 1e6:.2f}" for each in smaller.parameters)),
@@ -26,7 +26,10 @@ def run(model: Path, folder: Path, most: float) -> int:
     ]
     print(text_table(("", "before", "after"), rows))
     if smaller.is_pruned:
-        print(f"{folder}: pruned, so it needs training (asr train --from {folder} MANIFEST RUN)")
+        print(
+            f"{folder}: pruned, weights in {smaller.bits} bits; it needs training "
+            f"(asr train --from {folder} MANIFEST RUN)"
+        )
     else:
-        print(f"{folder}: all units kept, weights in 8 bits")
+        print(f"{folder}: all units kept, weights in {smaller.bits} bits")
     return 0

@@ -30,6 +30,7 @@ from asr.model_folder import (
     read_arrays,
     read_folder,
 )
+from asr.models.rounding import has_four_bits, nibbles, rounded
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -64,8 +65,8 @@ def save_folder(
 ) -> None:
     """Write a model folder, with the checksums of its files.
 
-    vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16 or 8; in 8
-    bits each row of a matrix has its own scale (vectors keep 16).
+    vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16, 8 or 4; in
+    8 and 4 bits matrices have scales (`asr.models.rounding`), vectors keep 16.
 
     Raises:
         UserError: another number of bits, or a weight that is not finite, as stored.
@@ -89,8 +90,8 @@ def pack(state: dict[str, Tensor], bits: int, path: Path) -> bytes:
     Raises:
         UserError: as `save_folder`.
     """
-    if bits not in (32, 16, 8):
-        raise UserError(f"weights of {bits} bits: wanted 32, 16 or 8")
+    if bits not in (32, 16, 8, 4):
+        raise UserError(f"weights of {bits} bits: wanted 32, 16, 8 or 4")
     kept: dict[str, Tensor] = {}
     for name, value in state.items():
         kept |= _stored(name, value.detach().cpu(), bits)
@@ -213,7 +214,7 @@ def _require_shapes(module: nn.Module, state: dict[str, Tensor], file: Path) -> 
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
-    """Read the weights of a model folder by their names, those of 8 bits unpacked.
+    """Read the weights of a model folder by their names, those of 8 and 4 bits unpacked.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -227,7 +228,7 @@ def _stored(name: str, value: Tensor, bits: int) -> dict[str, Tensor]:
         return {name: value.contiguous().clone()}
     if bits == 16 or value.dim() < 2:
         return {name: value.to(torch.float16).contiguous()}
-    rows = value.float().flatten(1)
-    scale = rows.abs().amax(1).clamp_min(1e-12) / 127  # (rows,)
-    whole = (rows / scale[:, None]).round().to(torch.int8)
-    return {name: whole.view(value.shape).contiguous(), name + SCALE: scale}
+    whole, scale = rounded(value, bits)
+    if bits == 4 and has_four_bits(value):
+        whole = nibbles(whole)
+    return {name: whole.contiguous(), name + SCALE: scale.contiguous()}

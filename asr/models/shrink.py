@@ -1,4 +1,4 @@
-"""A smaller copy of a model folder: weights in 8 bits, and fewer units where that is too large."""
+"""A smaller copy of a model folder: weights in 8 or 4 bits, and fewer units where need be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from asr.models.pruning import choose_units, prune, shrunk_settings
 from asr.models.settings import SpeechSettings
 from asr.tables import from_table, to_table
 
-BITS: Final = 8
+BITS: Final = (8, 4)  # of a stored weight; the first that fits with all units
 SHARES: Final = 256  # candidates for the share of units that is kept
 
 
@@ -36,13 +36,14 @@ class Shrunk(NamedTuple):
     """What became smaller: pairs of the model before and after.
 
     sizes: bytes of the file of weights. parameters: numbers of them. encoder: units of each
-    direction of its LSTMs. decoder: units of its cell.
+    direction of its LSTMs. decoder: units of its cell. bits: of the copy's weights.
     """
 
     sizes: tuple[int, int]
     parameters: tuple[int, int]
     encoder: tuple[int, int]
     decoder: tuple[int, int]
+    bits: int
 
     @property
     def is_pruned(self) -> bool:
@@ -50,12 +51,13 @@ class Shrunk(NamedTuple):
         return self.encoder[0] != self.encoder[1] or self.decoder[0] != self.decoder[1]
 
 
-def shrink(source: Path, target: Path, most: float) -> Shrunk:
+def shrink(source: Path, target: Path, most: float, bits: int | None = None) -> Shrunk:
     """Write a copy of a speech model whose weights need at most `most` bytes.
 
-    All units are kept if 8 bits suffice; the copy then has the language models and the boundary
-    model of its source. Otherwise the largest share of units is kept that fits, and the copy has
-    no boundary model, since its times are others; language models of the package it uses by name.
+    bits: of a weight, 8 or 4; None: 8 if that suffices for all units, otherwise 4. If 4, or those
+    given, do not suffice either, the largest share of units is kept that fits.
+    Language models, boundary and voice activity models of the package are used by name; others are
+    copied.
 
     Raises:
         UserError: no speech model, one that cannot be pruned, or none as small as that; the target
@@ -67,20 +69,25 @@ def shrink(source: Path, target: Path, most: float) -> Shrunk:
     settings = from_table(SpeechSettings, folder.model, f"{folder.path}: model")
     state = read_weights(folder.path / WEIGHTS)
     smaller, pruned = settings, state
-    if (size := len(pack(state, BITS, target))) > most:
-        smaller, pruned, size = _largest(state, settings, target, most)
+    for each in BITS if bits is None else (bits,):
+        chosen, size = each, len(pack(state, each, target))
+        if size <= most:
+            break
+    else:
+        smaller, pruned, size = _largest(state, settings, target, most, chosen)
     shrunk = Shrunk(
         ((folder.path / WEIGHTS).stat().st_size, size),
         (_count(state), _count(pruned)),
         (settings.encoder.state_size, smaller.encoder.state_size),
         (settings.decoder.state_size, smaller.decoder.state_size),
+        chosen,
     )
     _write(folder, target, smaller, pruned, shrunk)
     return shrunk
 
 
 def _largest(
-    state: dict[str, Tensor], settings: SpeechSettings, target: Path, most: float
+    state: dict[str, Tensor], settings: SpeechSettings, target: Path, most: float, bits: int
 ) -> tuple[SpeechSettings, dict[str, Tensor], int]:
     """Return settings, weights and bytes of the largest pruned model that fits, by bisection."""
     found = None
@@ -89,7 +96,7 @@ def _largest(
         share = (least + beyond) // 2
         smaller = shrunk_settings(settings, share / SHARES)
         pruned = prune(state, settings, choose_units(state, settings, smaller))
-        size = len(pack(pruned, BITS, target))
+        size = len(pack(pruned, bits, target))
         if size <= most:
             found, least = (smaller, pruned, size), share
         elif share == 0:
@@ -123,7 +130,7 @@ def _write(
         folder.vocabularies,
         state,
         {**folder.notes, "shrunk_from": folder.path.name},
-        BITS,
+        shrunk.bits,
         usage,
     )
     if not is_packaged:

@@ -26,6 +26,7 @@ from asr.training.gradients import Entry, Gradients, Made
 from asr.training.journal import Journal, log_line
 from asr.training.loading import prefetch
 from asr.training.optimizer import freeze, make_optimizer, rate_at
+from asr.training.rounding import Rounding
 from asr.training.state import (
     Checkpoint,
     Progress,
@@ -130,6 +131,7 @@ class _Trainer:
         self.run = run
         self.optimizer = run.optimizer
         self.average = run.average
+        self.rounding = Rounding(task.model, settings.bits)
         self.progress = run.progress
         self.sums = run.sums
         self.gradients = Gradients(task, run.progress)
@@ -199,7 +201,8 @@ class _Trainer:
         self.task.model.train()
         # Dropout depends only on the step, so that a resumed run draws the same masks.
         seed = _mixed(self.seed, step, distributed.rank())
-        parts = self.gradients.add(batches, step, seed)
+        with self.rounding.in_place():
+            parts = self.gradients.add(batches, step, seed)
         gradients = [each.grad for each in self.task.model.parameters() if each.grad is not None]
         distributed.add_up([*gradients, *parts.values()])
         norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip)
@@ -249,7 +252,8 @@ class _Trainer:
         """Validate with the averaged weights; keep the model if it is one of the best."""
         self.since.pause()
         with self.average.in_place():
-            figure = distributed.from_first(self._judge() if distributed.rank() == 0 else 0.0)
+            with self.rounding.in_place():
+                figure = distributed.from_first(self._judge() if distributed.rank() == 0 else 0.0)
             self._keep_if_good(figure)
         if distributed.rank() == 0:
             save_checkpoint(self.folder / "checkpoints", self.run, self.fingerprint)

@@ -20,6 +20,7 @@ from asr.training.distributed import rank, run_in_processes
 from asr.training.fingerprint import fingerprint
 from asr.training.journal import dev_metrics, log_line, write_json
 from asr.training.loop import model_folder, train
+from asr.training.rounding import Rounding
 from asr.training.run_folder import make_run_folder
 from asr.training.state import Progress, average_weights, open_checkpoint
 from asr.training.stopping import on_interrupt, on_sigterm
@@ -101,7 +102,7 @@ def _run_here(
         with on_interrupt():
             progress = train(task, config.training, folder, config.seed, checkpoint, begun_with)
         if rank() == 0 and progress is not None:
-            after = _finish(task, progress, folder)
+            after = _finish(task, progress, folder, Rounding(task.model, config.training.bits))
             start = config.training.start_from
             source = read_folder(Path(start)).path if start else None
             if source is not None:
@@ -147,8 +148,10 @@ def _make_task(config: Config, data: Path, config_folder: Path, folder: Path) ->
     return TranslationTask(config, data, config_folder)
 
 
-def _finish(task: Task, progress: Progress, folder: Path) -> dict[str, float]:
+def _finish(task: Task, progress: Progress, folder: Path, rounding: Rounding) -> dict[str, float]:
     """Save the average of the best models, or the best one if it is better on the dev set.
+
+    rounding: of the weights that are saved.
 
     Returns the figures of the saved model on the dev set.
     """
@@ -159,6 +162,7 @@ def _finish(task: Task, progress: Progress, folder: Path) -> dict[str, float]:
     metrics = dev_metrics(folder, best.step)
     if len(kept) > 1:
         task.model.load_state_dict(average_weights([each.weights for each in kept]))
+        rounding.apply()
         task.model.eval()
         with torch.no_grad():
             average = task.validate(progress.step, folder)
@@ -174,6 +178,7 @@ def _finish(task: Task, progress: Progress, folder: Path) -> dict[str, float]:
     if not best.step:
         log_line("no step was better than step 0: the model keeps the weights that it began with")
     task.model.load_state_dict(best.weights)
+    rounding.apply()
     task.save(folder / "model")
     return metrics
 

@@ -1,4 +1,4 @@
-"""Smaller copies of a model: 8 bits, and pruning of whole units."""
+"""Smaller copies of a model: 8 or 4 bits, and pruning of whole units."""
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from asr.cli import main
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.model_folder import BOUNDARIES, LANGUAGE_MODEL, VOICE_ACTIVITY, WEIGHTS, read_folder
+from asr.models import rounding
 from asr.models.folder import read_weights
 from asr.models.pruning import Units, choose_units, prune, shrunk_settings
 from asr.models.settings import SpeechSettings
@@ -159,6 +160,16 @@ def test_all_units_are_kept_if_8_bits_suffice(tiny, tmp_path):
         torch.testing.assert_close(found[name].float(), value.float(), atol=spread, rtol=0)
 
 
+def test_4_bits_come_before_fewer_units(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(rounding, "LEAST", 256)
+    eight = shrink(tiny, tmp_path / "eight", 1e6)
+    four = shrink(tiny, tmp_path / "four", eight.sizes[1] - 1)
+    assert (eight.bits, four.bits) == (8, 4) and not four.is_pruned
+    LoadedModel.load(tmp_path / "four")
+    fewer = shrink(tiny, tmp_path / "fewer", eight.sizes[1] - 1, bits=8)
+    assert fewer.bits == 8 and fewer.is_pruned
+
+
 def test_units_are_removed_until_the_weights_fit(tiny, tmp_path):
     most = 0.95 * shrink(tiny, tmp_path / "whole", 1e6).sizes[1]
     shrunk = shrink(tiny, tmp_path / "out", most)
@@ -227,4 +238,7 @@ def test_the_command_prints_what_became_smaller(tiny, tmp_path, capsys):
     assert main(["shrink", str(tiny), str(tmp_path / "a"), "--to", "1 MB"]) == 0
     assert "all units kept, weights in 8 bits" in capsys.readouterr().out
     assert main(["shrink", str(tiny), str(tmp_path / "b"), "--to", "20kB"]) == 0
-    assert "pruned, so it needs training" in capsys.readouterr().out
+    assert "pruned, weights in 4 bits; it needs training" in capsys.readouterr().out
+    command = ["shrink", str(tiny), str(tmp_path / "c"), "--to", "20kB", "--bits", "8"]
+    assert main(command) == 0
+    assert "pruned, weights in 8 bits; it needs training" in capsys.readouterr().out

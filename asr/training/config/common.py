@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from asr.errors import UserError
 from asr.tables import Settings, Unread, setting, share
 
 PRECISIONS = ("auto", "bf16", "fp32")
@@ -104,6 +105,11 @@ class TrainingSettings(Settings):
         "instructions for it.",
         choices=PRECISIONS,
     )
+    bits: int = setting(
+        32,
+        "Bits of the matrices while the loss is computed: 32, 8 or 4 (asr.models.rounding). The "
+        "finished model has weights so rounded, for asr shrink to store.",
+    )
     device: str = setting("auto", "auto, cpu or cuda. auto: a GPU where there is one.")
     processes: int = setting(
         1, "Processes that share each batch, on one machine.", least=1, most=1024
@@ -124,3 +130,13 @@ class TrainingSettings(Settings):
         "Parts of the model whose weights stay as they are, such as encoder.front, the first "
         "layers of a recogniser.",
     )
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range, and other numbers of bits.
+
+        Raises:
+            UserError: the value.
+        """
+        super().__post_init__()
+        if self.bits not in (4, 8, 32):
+            raise UserError(f"bits must be 32, 8 or 4, not {self.bits}")
