@@ -58,7 +58,7 @@ def _task(model: str | None, to: str | None) -> str:
     """Return the task of a model folder, or of the selected model of the package."""
     if model is None:
         return "speech" if to is None else "translation"
-    from asr.models.folder import read_folder
+    from asr.model_folder import read_folder
 
     return read_folder(Path(model)).task
 
