@@ -286,7 +286,7 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _allow_missing_torchaudio() -> None:
+def allow_missing_torchaudio() -> None:
     """Let SpeechBrain be imported without torchaudio, which its decoder does not use."""
     if find_spec("speechbrain") is not None and find_spec("torchaudio") is None:
         empty = ModuleType("torchaudio")
@@ -362,7 +362,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    _allow_missing_torchaudio()
+    allow_missing_torchaudio()
     has_peer = find_spec("speechbrain") is not None
     if not has_peer:
         print("SpeechBrain is not installed: only our decoder is measured.", file=sys.stderr)
