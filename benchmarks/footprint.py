@@ -1,11 +1,12 @@
 """Install the package anew, and measure its size, its start and its memory.
 
     python benchmarks/footprint.py [--python python3.13] [--extras onnx] [--model english-int8]
+    python benchmarks/footprint.py --checkout BEFORE
 
-A virtual environment is made in a temporary folder, and the checkout installed there with the
-versions of constraints.txt. Commands then run as separate processes, each three times: the table
-has the median of their CPU seconds (user and system, from start to end) and their largest peak of
-resident memory. Threads: OMP_NUM_THREADS, as for the commands themselves.
+A virtual environment is made in a temporary folder, and the checkout (or another one) installed
+there with the versions of its constraints.txt. Commands then run as separate processes, each three
+times: the table has the median of their CPU seconds (user and system, from start to end) and their
+largest peak of resident memory. Threads: OMP_NUM_THREADS, as for the commands themselves.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ class Cost(NamedTuple):
     megabytes: float
 
 
-def install(python: str, extras: str, folder: Path) -> Path:
-    """Install the checkout into a new environment, and return its interpreter.
+def install(python: str, extras: str, folder: Path, checkout: Path = ROOT) -> Path:
+    """Install a checkout into a new environment, and return its interpreter.
 
     Raises:
         UserError: it fails, with the last line that pip wrote.
     """
-    what = f"{ROOT}[{extras}]" if extras else str(ROOT)
+    what = f"{checkout}[{extras}]" if extras else str(checkout)
     inside = folder / "bin" / "python"
-    versions = str(ROOT / "constraints.txt")
+    versions = str(checkout / "constraints.txt")
     for command in (
         [python, "-m", "venv", str(folder)],
         [str(inside), "-m", "pip", "install", "--quiet", "-c", versions, what],
@@ -106,13 +107,17 @@ def main() -> None:
     parser.add_argument("--extras", default="", help="such as onnx (default: none)")
     parser.add_argument("--model", default="english", help="folder, or name (default: english)")
     parser.add_argument("--recording", type=Path, default=RECORDING)
+    parser.add_argument(
+        "--checkout", type=Path, default=ROOT, help="what is installed (default: this one)"
+    )
     arguments = parser.parse_args()
     model = arguments.model
     if Path(model).exists():  # the commands run in another folder
         model = str(Path(model).resolve())
     os.environ.pop("PYTHONPATH", None)  # the installed package is measured
     with TemporaryDirectory() as folder:
-        python = install(arguments.python, arguments.extras, Path(folder))
+        checkout = arguments.checkout.resolve()
+        python = install(arguments.python, arguments.extras, Path(folder), checkout)
         found = sizes(Path(folder))
         rows = [(name, f"{size:.1f}") for name, size in found if size >= 0.5]
         rows.append(("all", f"{sum(size for _, size in found):.1f}"))

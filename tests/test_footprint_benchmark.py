@@ -43,3 +43,18 @@ def test_the_cost_of_a_process_is_its_cpu_time_and_its_peak():
     assert 0.3 <= seconds < 3 and 80 <= megabytes < 200
     with pytest.raises(UserError, match="exit status 3"):
         FOOTPRINT["cost"]([sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_another_checkout_is_installed_with_its_own_versions(tmp_path, monkeypatch):
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    for checkout, extras in ((ROOT, ""), (tmp_path / "before", "onnx")):
+        FOOTPRINT["install"]("python3", extras, tmp_path, checkout)
+        *_, versions, what = commands[-1]
+        assert versions == str(checkout / "constraints.txt")
+        assert what == (f"{checkout}[onnx]" if extras else str(checkout))
