@@ -1,6 +1,7 @@
 """Measure the cost of transcribing against the length of a recording.
 
     python benchmarks/audio_length.py MANIFEST [--ids IDS] [--seconds 10 60 600] [--model english]
+        [--window BACK,AHEAD] [--json FILE]
 
 A recording of each length is made of those of the manifest, one after another with half a second
 of silence between, and cut. Each is transcribed in a process of its own, once with greedy and once
@@ -11,11 +12,13 @@ the peak of resident memory. Threads: OMP_NUM_THREADS, 1 without it.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import resource
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE, read
-from asr.commands.options import count
+from asr.commands.options import count, window
 from asr.corpora.manifest import Utterance, read_manifest, select
 from asr.errors import exit_status
 from asr.inference.recognizer import Recognizer
@@ -34,11 +37,15 @@ BEAMS = {"greedy": 1, "default": None}  # None keeps the model's own
 
 
 class Job(NamedTuple):
-    """A transcription: a model, a search, and the samples of a recording at 16 kHz."""
+    """A transcription: a model, a search, and the samples of a recording at 16 kHz.
+
+    window: of the attention, as `Recognizer.configured` takes it; None: the model's own.
+    """
 
     model: str
     search: str
     samples: NDArray[np.float32]
+    window: tuple[float, float] | None = None
 
 
 class Cost(NamedTuple):
@@ -62,7 +69,8 @@ def recording(utterances: Sequence[Utterance], seconds: int) -> NDArray[np.float
 
 def transcribe(job: Job) -> Cost:
     """Transcribe, and return the cost; the peak is that of the whole process."""
-    recognizer = Recognizer.load(job.model).configured(beam=BEAMS[job.search])
+    recognizer = Recognizer.load(job.model)
+    recognizer = recognizer.configured(beam=BEAMS[job.search], window=job.window)
     recognizer.transcribe(job.samples[: 2 * SAMPLE_RATE], rate=SAMPLE_RATE)  # loads the rest
     before = time.process_time()
     recognizer.transcribe(job.samples, rate=SAMPLE_RATE)
@@ -78,20 +86,30 @@ def main() -> None:
     parser.add_argument("--ids", type=Path, help="use only these ids, one a line")
     parser.add_argument("--seconds", type=count, nargs="+", default=[10, 30, 60, 180, 600])
     parser.add_argument("--model", default="english", help="folder, or name (default: english)")
+    parser.add_argument(
+        "--window", type=window, metavar="BACK,AHEAD", help="attention window in seconds, besides"
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     utterances = read_manifest(arguments.manifest)
     if arguments.ids is not None:
         utterances = select(utterances, arguments.ids)
-    rows = []
+    rows, figures = [], []
+    windows = [None] if arguments.window is None else [None, arguments.window]
     processes = multiprocessing.get_context("spawn")
     for seconds in arguments.seconds:
         samples = recording(utterances, seconds)
-        for search in BEAMS:
+        for search, reach in product(BEAMS, windows):
             with processes.Pool(1) as pool:
-                cost = pool.apply(transcribe, (Job(arguments.model, search, samples),))
+                cost = pool.apply(transcribe, (Job(arguments.model, search, samples, reach),))
             each = f"{cost.seconds / seconds:.4f}"
-            rows.append((str(seconds), search, each, f"{cost.megabytes:.0f}"))
-    print(text_table(("seconds", "search", "CPU s per s", "peak MB"), rows))
+            name = "–" if reach is None else "{:g},{:g}".format(*reach)
+            rows.append((str(seconds), search, name, each, f"{cost.megabytes:.0f}"))
+            job = {"length": seconds, "search": search, "window": reach}
+            figures.append(job | cost._asdict())
+    print(text_table(("seconds", "search", "window", "CPU s per s", "peak MB"), rows))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

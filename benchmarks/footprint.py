@@ -12,6 +12,7 @@ largest peak of resident memory. Threads: OMP_NUM_THREADS, as for the commands t
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -110,6 +111,7 @@ def main() -> None:
     parser.add_argument(
         "--checkout", type=Path, default=ROOT, help="what is installed (default: this one)"
     )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     model = arguments.model
     if Path(model).exists():  # the commands run in another folder
@@ -122,12 +124,17 @@ def main() -> None:
         rows = [(name, f"{size:.1f}") for name, size in found if size >= 0.5]
         rows.append(("all", f"{sum(size for _, size in found):.1f}"))
         print(text_table(("package", "MB"), rows))
-        rows = []
+        rows, figures = [], {}
         for name, command in commands(python, model, arguments.recording.resolve()).items():
             costs = [cost(command) for _ in range(REPEATS)]
             seconds = statistics.median(each.seconds for each in costs)
-            rows.append((name, f"{seconds:.2f}", f"{max(each.megabytes for each in costs):.0f}"))
+            peak = max(each.megabytes for each in costs)
+            rows.append((name, f"{seconds:.2f}", f"{peak:.0f}"))
+            figures[name] = Cost(seconds, peak)._asdict()
         print(text_table(("command", "CPU s", "peak MB"), rows))
+    if arguments.json is not None:
+        content = {"packages": dict(found), "commands": figures}
+        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

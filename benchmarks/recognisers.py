@@ -245,14 +245,19 @@ def main() -> None:
         metavar="N",
         help="by gender and accent, of at least N utterances",
     )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()
     for values in (given.ids, given.every):
         if values is not None and len(values) != len(given.manifest):
             parser.error(f"{len(given.manifest)} manifests, but {len(values)} of --ids or --every")
     names = [name for name in given.only or RECOGNISERS if _installed(name)]
     lists = zip_longest(given.manifest, given.ids or [], given.every or [])
-    for manifest, ids, every in lists:
+    figures = [
         _compare(names, _chosen(manifest, ids)[:: every or 1], given.groups)
+        for manifest, ids, every in lists
+    ]
+    if given.json is not None:
+        given.json.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def _installed(name: str) -> bool:
@@ -262,8 +267,13 @@ def _installed(name: str) -> bool:
     return False
 
 
-def _compare(names: Sequence[str], utterances: Sequence[Utterance], smallest_group: int) -> None:
-    """Run each recogniser on one list, and print a table of all and one of the groups."""
+def _compare(
+    names: Sequence[str], utterances: Sequence[Utterance], smallest_group: int
+) -> dict[str, dict[str, float]]:
+    """Run each recogniser on one list, print a table of all and one of the groups; return figures.
+
+    They are WER and CER (shares), CPU seconds a second of audio, MiB and MB, by recogniser.
+    """
     hours = sum(each.duration for each in utterances) / 3600
     print(f"\n{len(utterances)} utterances, {hours:.2f} h\n")
     print(
@@ -272,13 +282,21 @@ def _compare(names: Sequence[str], utterances: Sequence[Utterance], smallest_gro
     )
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |", flush=True)
     audio = [str(each.audio) for each in utterances]
-    summaries = {}
+    summaries, figures = {}, {}
     for name in names:
         found = _run_apart(name, audio)
         summaries[name] = _summary(utterances, found["texts"])
         print(_row(name, summaries[name], found, hours), flush=True)
+        figures[name] = {
+            "wer": summaries[name].wer,
+            "cer": summaries[name].cer,
+            "cpu": found["cpu_seconds"] / hours / 3600,
+            "mib": found["memory_mib"],
+            "mb": found["size_mb"],
+        }
     if smallest_group and summaries:
         print("\n" + _by_group(summaries, smallest_group))
+    return figures
 
 
 def _summary(utterances: Sequence[Utterance], texts: Sequence[str]) -> Summary:

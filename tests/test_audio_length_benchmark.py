@@ -1,12 +1,17 @@
 """The cost against the length of a recording."""
 
+import json
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tiny_model import write_tiny_model
 
 from asr.corpora.manifest import read_manifest
+from asr.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = str(ROOT / "benchmarks" / "audio_length.py")
@@ -29,3 +34,19 @@ def test_a_row_is_measured(tmp_path):
     samples = script["recording"](read_manifest(MANIFEST), 3)
     cost = script["transcribe"](script["Job"](model, "greedy", samples))
     assert 0 < cost.seconds < 10 and cost.megabytes > 50
+    with pytest.raises(UserError, match="window"):  # so a window is used
+        script["transcribe"](script["Job"](model, "greedy", samples, (0.4, 0)))
+
+
+def test_the_figures_have_a_row_for_each_search_with_and_without_a_window(tmp_path):
+    file = tmp_path / "figures.json"
+    model = str(write_tiny_model(tmp_path / "tiny"))
+    command = [SCRIPT, str(MANIFEST), "--seconds", "3", "--model", model, "--json", str(file)]
+    command = [sys.executable, *command, "--window", "0.4,0.8"]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = json.loads(file.read_text())
+    assert [(row["length"], row["search"], row["window"]) for row in rows] == [
+        (3, "greedy", None), (3, "greedy", [0.4, 0.8]),
+        (3, "default", None), (3, "default", [0.4, 0.8]),
+    ]  # fmt: skip
+    assert all(row["seconds"] > 0 and row["megabytes"] > 50 for row in rows)

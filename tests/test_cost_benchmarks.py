@@ -1,5 +1,6 @@
-"""What `benchmarks/training_stages.py` counts, and the searches of `benchmarks/search_cost.py`."""
+"""The benchmarks of cost: what they count, and what one run of all of them writes."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from tones import write_tones
 
+from asr.errors import UserError
 from asr.models.settings import SpeechSettings
 from asr.models.speech import build_speech_model
 from asr.tables import from_table
@@ -14,7 +16,8 @@ from asr.training.config import load_config
 from asr.training.tasks.speech import SpeechTask
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import search_cost  # of benchmarks/
+import cost  # of benchmarks/
+import search_cost
 import training_stages
 
 TONES = Path(__file__).parents[1] / "recipes" / "tones" / "tones.toml"
@@ -71,3 +74,77 @@ def test_the_table_of_searches_says_what_was_not_measured():
     lines = search_cost.table(rows).splitlines()[2:]
     assert lines[0].split() == ["content", "10", "1", "151", "–", "–"]
     assert lines[1].split() == ["location", "1", "16", "25", "33", "1.32×"]
+
+
+FIGURES = {
+    "step": [
+        {"size": "small", "case": "content", "cpu": 1.0, "peer_cpu": None},
+        {"size": "small", "case": "window", "cpu": 0.5, "peer_cpu": 2.0},
+    ],
+    "search": [{"attention": "content", "beam": 10, "together": 8, "ours": 90.0, "peer": 170.0}],
+    "recognisers": [{"english": {"wer": 0.1, "cpu": 0.1}, "hama": {"wer": 0.2, "cpu": 0.15}}],
+    "lengths": [
+        {"length": length, "search": "greedy", "window": window, "seconds": 0.03 * length}
+        for length in (10, 60)
+        for window in (None, [0.4, 0.8])
+    ],
+    "stages": {
+        "seconds": {"encoder": 3.0, "features": 0.2},
+        "operations": {"encoder": 1e11},
+        "audio": 150.0,
+        "rate": 7e10,
+    },
+    "footprint": {"packages": {"asr": 79.0, "numpy": 40.0}, "commands": {}},
+}
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Let each part write its figures of `FIGURES`, but for those of the set that is returned."""
+    failing = set()
+
+    def run(arguments, figures):
+        if figures.stem in failing:
+            return 1, ""
+        figures.write_text(json.dumps(FIGURES[figures.stem]))
+        return 0, f"table of {arguments[0]}"
+
+    monkeypatch.setattr(cost, "run", run)
+    return failing
+
+
+def call_cost(monkeypatch, folder, *more):
+    command = ["cost.py", str(folder), "--librispeech", "m.jsonl", "--data", "corpora", *more]
+    monkeypatch.setattr(sys, "argv", command)
+    return cost.main()
+
+
+def test_one_run_writes_report_figures_and_picture(parts, tmp_path, monkeypatch):
+    assert call_cost(monkeypatch, tmp_path, "--ids", "ids.txt", "--lengths", "10", "60") == 0
+    assert json.loads((tmp_path / "figures.json").read_text()) == FIGURES
+    report = (tmp_path / "report.md").read_text()
+    wanted = "python benchmarks/recognisers.py m.jsonl --ids ids.txt --every 16"
+    assert f"    {wanted}\n\ntable of recognisers.py\n" in report
+    assert "--window 0.4,0.8 --seconds 10 60\n\ntable of audio_length.py" in report
+    assert report.count("table of") == len(FIGURES) == len(cost.DRAWINGS)
+    assert (tmp_path / "figures.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_part_that_fails_is_named_and_the_rest_kept(parts, tmp_path, monkeypatch):
+    parts.add("search")
+    with pytest.raises(UserError, match="not measured: search; the rest is in"):
+        call_cost(monkeypatch, tmp_path, "--only", "search", "footprint")
+    assert json.loads((tmp_path / "figures.json").read_text()) == {
+        "footprint": FIGURES["footprint"]
+    }
+    parts.add("footprint")
+    with pytest.raises(UserError, match="no part could be measured: search, footprint"):
+        call_cost(monkeypatch, tmp_path / "none", "--only", "search", "footprint")
+
+
+def test_a_part_is_a_process_whose_figures_are_in_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, "HERE", tmp_path)
+    (tmp_path / "part.py").write_text("import sys; print(sys.argv[1:]); sys.exit(3)")
+    status, printed = cost.run(["part.py", "one"], tmp_path / "figures.json")
+    assert status == 3
+    assert printed == f"['one', '--json', '{tmp_path / 'figures.json'}']\n"
