@@ -90,10 +90,10 @@ def cost(command: Sequence[str]) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def commands(python: Path, model: str, recording: Path) -> dict[str, list[str]]:
+def commands(python: Path, model: str | None, recording: Path) -> dict[str, list[str]]:
     """Return the commands to measure."""
     asr = [str(python), "-P", "-m", "asr"]
-    transcribe = [*asr, "transcribe", str(recording), "-m", model]
+    transcribe = [*asr, "transcribe", str(recording), *([] if model is None else ["-m", model])]
     return {
         "asr --version": [*asr, "--version"],
         "greedy": [*transcribe, "--beam", "1"],
@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure an installation.")
     parser.add_argument("--python", default=sys.executable, help="interpreter to install for")
     parser.add_argument("--extras", default="", help="such as onnx (default: none)")
-    parser.add_argument("--model", default="english", help="folder, or name (default: english)")
+    parser.add_argument("--model", help="folder, or name (default: that of asr transcribe)")
     parser.add_argument("--recording", type=Path, default=RECORDING)
     parser.add_argument(
         "--checkout", type=Path, default=ROOT, help="what is installed (default: this one)"
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     model = arguments.model
-    if Path(model).exists():  # the commands run in another folder
+    if model is not None and Path(model).exists():  # the commands run in another folder
         model = str(Path(model).resolve())
     os.environ.pop("PYTHONPATH", None)  # the installed package is measured
     with TemporaryDirectory() as folder:
