@@ -5,8 +5,9 @@
 
 A virtual environment is made in a temporary folder, and the checkout (or another one) installed
 there with the versions of its constraints.txt. Commands then run as separate processes, each three
-times: the table has the median of their CPU seconds (user and system, from start to end) and their
-largest peak of resident memory. Threads: OMP_NUM_THREADS, as for the commands themselves.
+times after once unmeasured, which compiles the modules: the table has the median of their CPU
+seconds (user and system, from start to end) and their largest peak of resident memory. Threads:
+OMP_NUM_THREADS, as for the commands themselves.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def main() -> None:
     model = arguments.model
     if model is not None and Path(model).exists():  # the commands run in another folder
         model = str(Path(model).resolve())
-    os.environ.pop("PYTHONPATH", None)  # the installed package is measured
+    os.environ.pop("PYTHONPATH", None)  # the installed package is measured, …
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # … compiled, as it is after its first use
     with TemporaryDirectory() as folder:
         checkout = arguments.checkout.resolve()
         python = install(arguments.python, arguments.extras, Path(folder), checkout)
@@ -126,7 +128,7 @@ def main() -> None:
         print(text_table(("package", "MB"), rows))
         rows, figures = [], {}
         for name, command in commands(python, model, arguments.recording.resolve()).items():
-            costs = [cost(command) for _ in range(REPEATS)]
+            costs = [cost(command) for _ in range(REPEATS + 1)][1:]  # the first one compiles
             seconds = statistics.median(each.seconds for each in costs)
             peak = max(each.megabytes for each in costs)
             rows.append((name, f"{seconds:.2f}", f"{peak:.0f}"))
