@@ -30,7 +30,7 @@ VOICE_ACTIVITY = "voice_activity.safetensors"  # see `asr.models.voice_activity`
 NETWORKS = (BOUNDARIES, VOICE_ACTIVITY)
 # Of `asr export`; the features only where the model computes its own:
 ENCODER_GRAPH, STEP_GRAPH, FEATURES_GRAPH = "encoder.onnx", "step.onnx", "features.onnx"
-SCALE = ".scale"  # suffix: the factors of a matrix of 8 or 4 bits; see `StoredWeights`
+SCALE = ".scale"  # suffix: the factors of a matrix of 8 bits or less; see `StoredWeights`
 
 Array = NDArray[Any]
 
@@ -214,11 +214,11 @@ def _text(file: Path) -> str:
 
 
 class StoredWeights(Mapping[str, Array]):
-    """Weights by their names. One of 8 or 4 bits is unpacked to float32 whenever it is asked for.
+    """Weights by their names. One of 8 bits or less is unpacked to float32 whenever asked for.
 
     So a model that copies each into the form it computes with is not in memory twice. In 8 bits
-    (int8) a weight has one factor a row. In 4 bits (uint8) a byte holds two numbers of a row, the
-    low half that of its left part, and each row has a factor for every group of columns.
+    (int8) a weight has one factor a row. In fewer (uint8) it is (bits, rows, columns / 8), a bit
+    of each number in each plane, and each row has a factor for every group of columns.
     """
 
     def __init__(self, stored: Mapping[str, Array], packed: Collection[str] = ()) -> None:
@@ -244,7 +244,7 @@ class StoredWeights(Mapping[str, Array]):
             return stored
         scale = self._scales[name]
         if stored.dtype == np.uint8:
-            return _from_four_bits(stored, scale)
+            return _from_planes(stored, scale)
         value = stored.astype(np.float32)
         value *= scale.reshape(-1, *[1] * (value.ndim - 1))
         return value
@@ -259,28 +259,29 @@ class StoredWeights(Mapping[str, Array]):
 
 
 def _fits(stored: Array, scale: Array) -> bool:
-    """Return whether factors fit an array of 8 bits, (rows,), or of 4, (rows, groups)."""
+    """Return whether factors fit an array of 8 bits, (rows,), or of fewer, (rows, groups)."""
     if stored.dtype != np.uint8:
         return scale.shape == stored.shape[:1]
-    if stored.ndim != 2 or scale.ndim != 2 or len(scale) != len(stored):
+    if stored.ndim != 3 or scale.ndim != 2 or len(scale) != stored.shape[1]:
         return False
-    return scale.size > 0 and 2 * stored.shape[1] % scale.shape[1] == 0
+    return 0 < len(stored) < 8 and scale.size > 0 and 8 * stored.shape[2] % scale.shape[1] == 0
 
 
-def _from_four_bits(stored: Array, scale: Array) -> Array:
-    """Unpack bytes (rows, columns / 2) with factors (rows, groups) to float32 (rows, columns)."""
-    rows, half = stored.shape
-    value = np.empty((rows, 2 * half), np.float32)
-    np.bitwise_and(stored, 15, out=value[:, :half], casting="unsafe")
-    np.right_shift(stored, 4, out=value[:, half:], casting="unsafe")
-    value -= 8
+def _from_planes(stored: Array, scale: Array) -> Array:
+    """Unpack bytes (bits, rows, columns / 8) with factors (rows, groups) to (rows, columns)."""
+    whole = np.unpackbits(stored[-1], axis=1)
+    for plane in stored[-2::-1]:
+        whole <<= 1
+        whole |= np.unpackbits(plane, axis=1)
+    value = whole.astype(np.float32)
+    value -= 2 ** (len(stored) - 1)
     grouped = value.reshape(*scale.shape, -1)
     grouped *= scale.astype(np.float32)[:, :, None]
     return value
 
 
 def read_arrays(file: Path, packed: Collection[str] = ()) -> StoredWeights:
-    """Read weights by their names, those of 8 and 4 bits unpacked to float32.
+    """Read weights by their names, those of 8 bits or less unpacked to float32.
 
     packed: names that stay in 8 bits, each with its factors (rows,) under the name + `SCALE`.
 

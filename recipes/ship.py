@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Copy a model with quantised weights.")
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--bits", type=int, default=16, choices=[32, 16, 8, 4])
+    parser.add_argument("--bits", type=int, default=16, choices=[32, 16, 8, 4, 3])
     parser.add_argument(
         "--most", type=float, default=25.0, metavar="MB", help="largest size of the weights"
     )

@@ -62,8 +62,8 @@ def add_shrink(commands: Any) -> None:
         commands,
         "shrink",
         "make a smaller copy of a speech model",
-        """Copy a speech model with weights of 8 bits, or of 4 if those need more than SIZE. If 4
-bits do not suffice, the least important units of the encoder's LSTMs and of the decoder are
+        """Copy a speech model with weights of 8 bits, or of 4 or 3 if more need more than SIZE. If
+3 bits do not suffice, the least important units of the encoder's LSTMs and of the decoder are
 removed as well; the copy then needs training (see docs/small-models.md).""",
         """  asr shrink english smaller --to 15MB
   asr shrink english start --to 5MB
@@ -83,8 +83,8 @@ removed as well; the copy then needs training (see docs/small-models.md).""",
     parser.add_argument(
         "--bits",
         type=int,
-        choices=[8, 4],
-        help="Bits of a weight (default: 8 where they suffice, otherwise 4).",
+        choices=[8, 4, 3],
+        help="Bits of a weight (default: the most that suffice).",
     )
     parser.set_defaults(command="shrink")
 

@@ -1,4 +1,4 @@
-"""`asr shrink`: store a recogniser in 8 or 4 bits, and remove units until it fits into a size."""
+"""`asr shrink`: store a recogniser in few bits, and remove units until it fits into a size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asr.render.tables import text_table
 def run(model: Path, folder: Path, most: float, bits: int | None) -> int:
     """Write a smaller copy; print sizes and what is left to do; return 0.
 
-    most: bytes of the copy's weights. bits: of each, 8 or 4; None: 8 where they suffice.
+    most: bytes of the copy's weights. bits: of each, 8, 4 or 3; None: the most that suffice.
 
     Raises:
         UserError: the model cannot be pruned or made as small as that, or the folder exists.

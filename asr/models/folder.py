@@ -30,7 +30,7 @@ from asr.model_folder import (
     read_arrays,
     read_folder,
 )
-from asr.models.rounding import has_four_bits, nibbles, rounded
+from asr.models.rounding import is_grouped, planes, rounded
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -65,8 +65,8 @@ def save_folder(
 ) -> None:
     """Write a model folder, with the checksums of its files.
 
-    vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16, 8 or 4; in
-    8 and 4 bits matrices have scales (`asr.models.rounding`), vectors keep 16.
+    vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16, 8, 4 or
+    3; from 8 on matrices have scales (`asr.models.rounding`), and vectors keep 16.
 
     Raises:
         UserError: another number of bits, or a weight that is not finite, as stored.
@@ -90,8 +90,8 @@ def pack(state: dict[str, Tensor], bits: int, path: Path) -> bytes:
     Raises:
         UserError: as `save_folder`.
     """
-    if bits not in (32, 16, 8, 4):
-        raise UserError(f"weights of {bits} bits: wanted 32, 16, 8 or 4")
+    if bits not in (32, 16, 8, 4, 3):
+        raise UserError(f"weights of {bits} bits: wanted 32, 16, 8, 4 or 3")
     kept: dict[str, Tensor] = {}
     for name, value in state.items():
         kept |= _stored(name, value.detach().cpu(), bits)
@@ -214,7 +214,7 @@ def _require_shapes(module: nn.Module, state: dict[str, Tensor], file: Path) -> 
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
-    """Read the weights of a model folder by their names, those of 8 and 4 bits unpacked.
+    """Read the weights of a model folder by their names, those of 8 bits or less unpacked.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -229,6 +229,6 @@ def _stored(name: str, value: Tensor, bits: int) -> dict[str, Tensor]:
     if bits == 16 or value.dim() < 2:
         return {name: value.to(torch.float16).contiguous()}
     whole, scale = rounded(value, bits)
-    if bits == 4 and has_four_bits(value):
-        whole = nibbles(whole)
+    if bits < 8 and is_grouped(value):
+        whole = planes(whole, bits)
     return {name: whole.contiguous(), name + SCALE: scale.contiguous()}

@@ -1,4 +1,4 @@
-"""A smaller copy of a model folder: weights in 8 or 4 bits, and fewer units where need be."""
+"""A smaller copy of a model folder: weights in 8, 4 or 3 bits, and fewer units where need be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from asr.models.pruning import choose_units, prune, shrunk_settings
 from asr.models.settings import SpeechSettings
 from asr.tables import from_table, to_table
 
-BITS: Final = (8, 4)  # of a stored weight; the first that fits with all units
+BITS: Final = (8, 4, 3)  # of a stored weight; the first that fits with all units
 SHARES: Final = 256  # candidates for the share of units that is kept
 
 
@@ -54,8 +54,8 @@ class Shrunk(NamedTuple):
 def shrink(source: Path, target: Path, most: float, bits: int | None = None) -> Shrunk:
     """Write a copy of a speech model whose weights need at most `most` bytes.
 
-    bits: of a weight, 8 or 4; None: 8 if that suffices for all units, otherwise 4. If 4, or those
-    given, do not suffice either, the largest share of units is kept that fits.
+    bits: of a weight, 8, 4 or 3; None: the most that suffice for all units. If 3, or those given,
+    do not suffice either, the largest share of units is kept that fits.
     Language models, boundary and voice activity models of the package are used by name; others are
     copied.
 

@@ -20,7 +20,7 @@ class Rounding:
     """
 
     def __init__(self, model: nn.Module, bits: int) -> None:
-        """bits: 32 (nothing is rounded), 8 or 4; see `asr.models.rounding`."""
+        """bits: 32 (nothing is rounded), 8, 4 or 3; see `asr.models.rounding`."""
         self._bits = bits
         self._matrices = (
             [each for each in model.state_dict().values() if each.dim() > 1] if bits < FULL else []

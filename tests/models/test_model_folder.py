@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
     save(tmp_path, make(), 8)
     with pytest.raises(UserError, match="do not fit"):
         load_weights(nn.Linear(7, 6), tmp_path)
-    with pytest.raises(UserError, match="wanted 32, 16, 8 or 4"):
+    with pytest.raises(UserError, match="wanted 32, 16, 8, 4 or 3"):
         save(tmp_path, make(), 2)
     (tmp_path / WEIGHTS).write_bytes(b"no weights")
     with pytest.raises(UserError, match="damaged"):

@@ -1,4 +1,4 @@
-"""Smaller copies of a model: 8 or 4 bits, and pruning of whole units."""
+"""Smaller copies of a model: 8, 4 or 3 bits, and pruning of whole units."""
 
 import pytest
 import torch
@@ -160,12 +160,14 @@ def test_all_units_are_kept_if_8_bits_suffice(tiny, tmp_path):
         torch.testing.assert_close(found[name].float(), value.float(), atol=spread, rtol=0)
 
 
-def test_4_bits_come_before_fewer_units(tiny, tmp_path, monkeypatch):
+def test_fewer_bits_come_before_fewer_units(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(rounding, "LEAST", 256)
     eight = shrink(tiny, tmp_path / "eight", 1e6)
     four = shrink(tiny, tmp_path / "four", eight.sizes[1] - 1)
-    assert (eight.bits, four.bits) == (8, 4) and not four.is_pruned
-    LoadedModel.load(tmp_path / "four")
+    three = shrink(tiny, tmp_path / "three", four.sizes[1] - 1)
+    assert (eight.bits, four.bits, three.bits) == (8, 4, 3)
+    assert not four.is_pruned and not three.is_pruned
+    LoadedModel.load(tmp_path / "three")
     fewer = shrink(tiny, tmp_path / "fewer", eight.sizes[1] - 1, bits=8)
     assert fewer.bits == 8 and fewer.is_pruned
 
@@ -238,7 +240,7 @@ def test_the_command_prints_what_became_smaller(tiny, tmp_path, capsys):
     assert main(["shrink", str(tiny), str(tmp_path / "a"), "--to", "1 MB"]) == 0
     assert "all units kept, weights in 8 bits" in capsys.readouterr().out
     assert main(["shrink", str(tiny), str(tmp_path / "b"), "--to", "20kB"]) == 0
-    assert "pruned, weights in 4 bits; it needs training" in capsys.readouterr().out
+    assert "pruned, weights in 3 bits; it needs training" in capsys.readouterr().out
     command = ["shrink", str(tiny), str(tmp_path / "c"), "--to", "20kB", "--bits", "8"]
     assert main(command) == 0
     assert "pruned, weights in 8 bits; it needs training" in capsys.readouterr().out

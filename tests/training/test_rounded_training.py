@@ -32,7 +32,7 @@ def linear():
     return nn.Linear(128, 128)
 
 
-@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("bits", [8, 4, 3])
 def test_the_gradient_is_that_of_the_rounded_weights(bits):
     model, plain = linear(), linear()
     whole = model.weight.detach().clone()
@@ -97,5 +97,5 @@ def test_loss_and_validation_are_those_of_rounded_weights(tmp_path, monkeypatch)
 
 
 def test_other_numbers_of_bits_are_refused(tmp_path):
-    with pytest.raises(UserError, match="bits must be 32, 8 or 4, not 5"):
+    with pytest.raises(UserError, match="bits must be 32, 8, 4 or 3, not 5"):
         run(CONFIG, tmp_path / "run", tmp_path, ["training.bits=5"])

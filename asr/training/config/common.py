@@ -107,7 +107,7 @@ class TrainingSettings(Settings):
     )
     bits: int = setting(
         32,
-        "Bits of the matrices while the loss is computed: 32, 8 or 4 (asr.models.rounding). The "
+        "Bits of the matrices while the loss is computed: 32, 8, 4 or 3 (asr.models.rounding). The "
         "finished model has weights so rounded, for asr shrink to store.",
     )
     device: str = setting("auto", "auto, cpu or cuda. auto: a GPU where there is one.")
@@ -138,5 +138,5 @@ class TrainingSettings(Settings):
             UserError: the value.
         """
         super().__post_init__()
-        if self.bits not in (4, 8, 32):
-            raise UserError(f"bits must be 32, 8 or 4, not {self.bits}")
+        if self.bits not in (3, 4, 8, 32):
+            raise UserError(f"bits must be 32, 8, 4 or 3, not {self.bits}")
