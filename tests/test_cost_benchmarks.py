@@ -4,10 +4,12 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tones import write_tones
 
+from asr.corpora.manifest import read_manifest
 from asr.errors import UserError
 from asr.models.settings import SpeechSettings
 from asr.models.speech import build_speech_model
@@ -17,9 +19,11 @@ from asr.training.tasks.speech import SpeechTask
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import cost  # of benchmarks/
+import lower_bound
 import search_cost
 import training_stages
 
+SPEECH = Path(__file__).parents[1] / "data" / "speech"
 TONES = Path(__file__).parents[1] / "recipes" / "tones" / "tones.toml"
 
 
@@ -148,3 +152,22 @@ def test_a_part_is_a_process_whose_figures_are_in_a_file(tmp_path, monkeypatch):
     status, printed = cost.run(["part.py", "one"], tmp_path / "figures.json")
     assert status == 3
     assert printed == f"['one', '--json', '{tmp_path / 'figures.json'}']\n"
+
+
+def test_products_are_counted_by_their_shapes_and_timed_alone():
+    products = lower_bound.Products()
+    matrix = np.ones((300, 400), np.float32)
+    with products.counted():
+        for _ in range(3):
+            np.matmul(np.ones((2, 300), np.float32), matrix)
+        out = np.empty((1, 400), np.float32)
+        assert np.matmul(matrix[:1, :300], matrix, out=out) is out
+    np.matmul(matrix, matrix.T)  # not counted
+    assert products.counts == {((2, 300), (300, 400)): 3, ((1, 300), (300, 400)): 1}
+    assert products.alone() > 0 and products.seconds > 0
+
+
+def test_a_transcription_has_its_products_counted():
+    utterances = read_manifest(SPEECH / "manifest.jsonl")[:1]
+    total, in_use, _ = lower_bound.measure("english", "greedy", utterances)
+    assert 0 < in_use < total
