@@ -66,7 +66,7 @@ def save_folder(
     """Write a model folder, with the checksums of its files.
 
     vocabularies: file stem → JSON of a `Vocabulary`. bits: of a stored weight, 32, 16, 8, 4 or
-    3; from 8 on matrices have scales (`asr.models.rounding`), and vectors keep 16.
+    3; with 8 or fewer matrices have scales (`asr.models.rounding`), and vectors keep 16.
 
     Raises:
         UserError: another number of bits, or a weight that is not finite, as stored.
