@@ -12,6 +12,7 @@ from asr.training import loop
 from asr.training import run as runs
 from asr.training.config import TrainingSettings
 from asr.training.contract import Losses, Term, Validation
+from asr.training.rounding import FULL, Rounding
 from asr.training.state import Progress, read_checkpoint
 
 SETTINGS = {"rate": 1e-3, "warmup_steps": 0, "decay_share": 0.0, "device": "cpu", "average": 0.0}
@@ -107,5 +108,6 @@ def test_the_average_is_compared_with_the_best_model_that_can_be_read(tmp_path, 
         nn.init.constant_(model.weight, float(path.name[-1]))
 
     monkeypatch.setattr(runs, "load_weights", load)
-    runs._finish(task, Progress(best=[(1.0, 1), (5.0, 2), (6.0, 4)]), tmp_path)
+    progress = Progress(best=[(1.0, 1), (5.0, 2), (6.0, 4)])
+    runs._finish(task, progress, tmp_path, Rounding(task.model, FULL))
     assert saved == [pytest.approx(3.0)]  # the average of the models of steps 2 and 4
