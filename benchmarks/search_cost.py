@@ -15,10 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +30,7 @@ from training_step import (
     VOCABULARY,
     WIDTH,
     Peer,
-    allow_missing_torchaudio,
+    find_peer,
 )
 
 from asr.errors import exit_status
@@ -207,10 +205,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    allow_missing_torchaudio()
-    has_peer = find_spec("speechbrain") is not None
-    if not has_peer:
-        print("SpeechBrain is not installed: only our search is measured.", file=sys.stderr)
+    has_peer = find_peer()
     rows = measure(given.repeats, has_peer)
     print(table(rows))
     if given.json is not None:

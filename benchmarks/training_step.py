@@ -286,7 +286,16 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def allow_missing_torchaudio() -> None:
+def find_peer() -> bool:
+    """Return whether SpeechBrain is installed, ready to be imported; say so if it is not."""
+    _allow_missing_torchaudio()
+    if find_spec("speechbrain") is not None:
+        return True
+    print("SpeechBrain is not installed: only asr is measured.", file=sys.stderr)
+    return False
+
+
+def _allow_missing_torchaudio() -> None:
     """Let SpeechBrain be imported without torchaudio, which its decoder does not use."""
     if find_spec("speechbrain") is not None and find_spec("torchaudio") is None:
         empty = ModuleType("torchaudio")
@@ -362,10 +371,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    allow_missing_torchaudio()
-    has_peer = find_spec("speechbrain") is not None
-    if not has_peer:
-        print("SpeechBrain is not installed: only our decoder is measured.", file=sys.stderr)
+    has_peer = find_peer()
     memory = {size: measure_memory(size, has_peer) for size in given.sizes}
     rows = [
         row for size in given.sizes for row in measure(size, memory[size], given.repeats, has_peer)
