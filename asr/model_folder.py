@@ -6,9 +6,10 @@ Nothing in a folder can be executed. `asr.models.folder` writes one, and fills m
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ ENCODER_GRAPH, STEP_GRAPH, FEATURES_GRAPH = "encoder.onnx", "step.onnx", "featur
 SCALE = ".scale"  # suffix: the factors of a matrix of 8 bits or less; see `StoredWeights`
 
 Array = NDArray[Any]
+Slices = Sequence[slice]
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,41 @@ class StoredWeights(Mapping[str, Array]):
         value *= scale.reshape(-1, *[1] * (value.ndim - 1))
         return value
 
+    def transposed(self, name: str, order: Slices | None = None) -> Array:
+        """Return a matrix (rows, columns) as (columns, rows), contiguous, in float32.
+
+        It is transposed as it is stored: numbers of 8 bits take a tenth of the time of float32.
+
+        order: parts of its rows, in the order in which they become columns; None: all.
+        """
+        if name in self._hidden:
+            raise KeyError(name)
+        stored, scale = self._stored[name], self._scales.get(name)
+        parts = (slice(None),) if order is None else order
+        if scale is None:
+            return _columns(np.concatenate([stored[part] for part in parts]))
+        scale = np.concatenate([scale[part] for part in parts]).astype(np.float32)
+        if stored.dtype == np.uint8:
+            levels = np.concatenate([_levels(stored[:, part]) for part in parts])
+            value = _columns(levels)
+            value -= 2 ** (len(stored) - 1)
+            grouped = value.reshape(scale.shape[1], -1, len(scale))
+            grouped *= scale.T[:, None]
+            return value
+        value = _columns(np.concatenate([stored[part] for part in parts]))
+        value *= scale
+        return value
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight as it is unpacked, by name."""
+        found = {name: self._stored[name].shape for name in self}
+        for name in self._scales:
+            if self._stored[name].dtype == np.uint8:
+                _, rows, eighths = found[name]
+                found[name] = rows, 8 * eighths
+        return found
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
         return (name for name in self._stored if name not in self._hidden)
@@ -269,15 +306,25 @@ def _fits(stored: Array, scale: Array) -> bool:
 
 def _from_planes(stored: Array, scale: Array) -> Array:
     """Unpack bytes (bits, rows, columns / 8) with factors (rows, groups) to (rows, columns)."""
-    whole = np.unpackbits(stored[-1], axis=1)
-    for plane in stored[-2::-1]:
-        whole <<= 1
-        whole |= np.unpackbits(plane, axis=1)
-    value = whole.astype(np.float32)
+    value = _levels(stored).astype(np.float32)
     value -= 2 ** (len(stored) - 1)
     grouped = value.reshape(*scale.shape, -1)
     grouped *= scale.astype(np.float32)[:, :, None]
     return value
+
+
+def _levels(stored: Array) -> Array:
+    """Return the numbers, not negative, of bytes (bits, rows, columns / 8): (rows, columns)."""
+    whole = np.unpackbits(stored[-1], axis=1)
+    for plane in stored[-2::-1]:
+        whole <<= 1
+        whole |= np.unpackbits(plane, axis=1)
+    return whole
+
+
+def _columns(matrix: Array) -> Array:
+    """Transpose a matrix into a contiguous one of float32."""
+    return np.ascontiguousarray(matrix.T).astype(np.float32, copy=False)
 
 
 def read_arrays(file: Path, packed: Collection[str] = ()) -> StoredWeights:

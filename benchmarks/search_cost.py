@@ -34,6 +34,7 @@ from training_step import (
 )
 
 from asr.errors import exit_status
+from asr.model_folder import StoredWeights
 from asr.models.settings import SpeechSettings
 from asr.models.speech import build_speech_model
 from asr.render.tables import text_table
@@ -109,7 +110,7 @@ def ours(case: Case) -> Callable[[], None]:
     torch.manual_seed(1)
     state = build_speech_model(settings, VOCABULARY).state_dict()
     state["decoder.output.bias"][EOS] = NEVER
-    weights = {name: value.numpy() for name, value in state.items()}
+    weights = StoredWeights({name: value.numpy() for name, value in state.items()})
     layers = DecoderLayers(weights, settings.attention, settings.decoder)
     plain = BeamSettings(case.beam, end_threshold=None, width=1e9, guard=None)
     values, mask = annotations(case.together), np.ones((case.together, LENGTH), bool)

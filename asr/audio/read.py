@@ -38,7 +38,7 @@ UNKNOWN_FRAMES = (
 LONGEST = 24 * 3600.0  # s that are read unless the caller says otherwise
 _LOWEST_RATE, _HIGHEST_RATE = 1_000, 768_000  # Hz
 _LOUDEST = 2.0**31  # unscaled 32-bit integers stay below; powers of larger values overflow
-_BLOCK = 2**20  # samples decoded at once: the length in a header is never allocated
+_BLOCK = 2**18  # samples decoded at once: the length in a header is never allocated
 _SHORTFALL = 0.1  # s by which a header may overstate the length; some writers and MP3 padding do
 _UNKNOWN_LENGTH = (
     0x7FFFF000  # bytes; when writing to a pipe, programs state this or more for "unknown"

@@ -39,8 +39,11 @@ from asr.commands.translate import FORMATS as TRANSLATIONS
 from asr.inference.options import DecodingOptions, TranslationOptions
 
 
-def command_line() -> argparse.ArgumentParser:
-    """Return the parser of all commands; `command` holds the name of the parsed command."""
+def command_line(first: str = "") -> argparse.ArgumentParser:
+    """Return the parser of all commands; `command` holds the name of the parsed command.
+
+    first: the first argument; if it is a command, the others are left out, to save time.
+    """
     whole = Parser(
         prog="asr",
         description="Speech recognition and translation with Bahdanau attention.",
@@ -57,19 +60,23 @@ def command_line() -> argparse.ArgumentParser:
         help=f"Print the completion script of a shell: {', '.join(SHELLS)}.",
     )
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    _add_transcribe(commands)
-    _add_align(commands)
-    _add_read(commands)
-    _add_train(commands)
-    add_evaluate(commands)
-    add_score(commands)
-    add_score_alignment(commands)
-    add_prepare(commands)
-    _add_translate(commands)
-    add_check(commands)
-    add_export(commands)
-    add_shrink(commands)
-    add_serve(commands)
+    adders = {
+        "transcribe": _add_transcribe,
+        "align": _add_align,
+        "read": _add_read,
+        "train": _add_train,
+        "evaluate": add_evaluate,
+        "score": add_score,
+        "score-alignment": add_score_alignment,
+        "prepare": add_prepare,
+        "translate": _add_translate,
+        "check": add_check,
+        "export": add_export,
+        "shrink": add_shrink,
+        "serve": add_serve,
+    }
+    for add in [adders[first]] if first in adders else adders.values():
+        add(commands)
     return whole
 
 

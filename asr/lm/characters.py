@@ -79,8 +79,7 @@ def count_ngrams(
     grams, counts = [], []
     for size in range(1, order + 1):
         # The first token of a text is not predicted, and no history crosses the start of its text.
-        seen, place_of_each = _distinct(np.sort(codes[place >= max(size - 1, 1)]))
-        count = np.bincount(place_of_each)
+        seen, count = _counted(codes[place >= max(size - 1, 1)], vocabulary_size**size)
         if size > 2 and least > 1:
             _, history = _distinct(seen // vocabulary_size)
             is_frequent = np.bincount(history, weights=count)[history] >= least
@@ -90,6 +89,17 @@ def count_ngrams(
         older = np.concatenate([np.zeros(size, np.int64), stream])[: len(stream)]
         codes = codes + older * vocabulary_size**size if size < order else codes
     return NgramCounts(vocabulary_size, grams, counts)
+
+
+def _counted(codes: Integers, values: int) -> tuple[Integers, Integers]:
+    """Return the distinct codes, sorted, and how often each occurs; all are below `values`."""
+    if values <= len(codes):  # a table of all values takes less time than sorting
+        occurs = np.bincount(codes)
+        seen = np.flatnonzero(occurs)
+        return seen, occurs[seen]
+    narrow = np.int32 if values < 2**31 else np.int64  # sorted in half the time
+    seen, place = _distinct(np.sort(codes.astype(narrow, copy=False)))
+    return seen.astype(np.int64), np.bincount(place)
 
 
 def _distinct(ordered: Integers) -> tuple[Integers, Integers]:

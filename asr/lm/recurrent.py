@@ -9,11 +9,11 @@ models". `asr.models.language` has the same model for training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asr.activations import sigmoid, softmax
 from asr.errors import UserError
 from asr.lm.word_ngrams import Floats, Integers
-from asr.model_folder import SCALE, WEIGHTS, read_arrays, read_folder
+from asr.model_folder import SCALE, WEIGHTS, StoredWeights, read_arrays, read_folder
 from asr.products import product
 from asr.text.vocabulary import EOS, UNK, Vocabulary
 
@@ -48,7 +48,7 @@ class RecurrentContext:
 class LSTMWords:
     """An LSTM with an adaptive softmax over V words (Grave et al. 2017), for single steps."""
 
-    def __init__(self, weights: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, weights: StoredWeights) -> None:
         """Use the weights of an `asr.models.language.RecurrentLanguageModel`, by their names.
 
         Raises:
@@ -57,15 +57,15 @@ class LSTMWords:
         """
         self._embedding = np.asarray(weights[EMBEDDING])
         self._scale = weights.get(EMBEDDING + SCALE)  # (V,) of an embedding in 8 bits
-        inputs, recurrent = (_turned(weights, f"cell.weight_{part}_l0") for part in ("ih", "hh"))
+        inputs, recurrent = (weights.transposed(f"cell.weight_{part}_l0") for part in ("ih", "hh"))
         self._bias = _single(weights, "cell.bias_ih_l0") + _single(weights, "cell.bias_hh_l0")
-        self._vector = _turned(weights, "vector.weight"), _single(weights, "vector.bias")
-        self._first = _turned(weights, "first.weight"), _single(weights, "first.bias")
+        self._vector = weights.transposed("vector.weight"), _single(weights, "vector.bias")
+        self._first = weights.transposed("first.weight"), _single(weights, "first.bias")
         groups = sum(name.startswith("rarer.") and name.endswith(".1.bias") for name in weights)
         self._rarer = [
             (
-                _turned(weights, f"rarer.{at}.0.weight"),
-                _turned(weights, f"rarer.{at}.1.weight"),
+                weights.transposed(f"rarer.{at}.0.weight"),
+                weights.transposed(f"rarer.{at}.1.weight"),
                 _single(weights, f"rarer.{at}.1.bias"),
             )
             for at in range(groups)
@@ -240,13 +240,8 @@ def _summed(values: Singles) -> Floats:
     return sums
 
 
-def _single(weights: Mapping[str, NDArray[Any]], name: str) -> Singles:
+def _single(weights: StoredWeights, name: str) -> Singles:
     return np.asarray(weights[name], np.float32)
-
-
-def _turned(weights: Mapping[str, NDArray[Any]], name: str) -> Singles:
-    """Return a matrix (O, I) as a contiguous (I, O), with which products of few rows are fast."""
-    return np.ascontiguousarray(weights[name].T, np.float32)
 
 
 def _affine(rows: Singles, matrix: Singles, bias: Singles) -> Singles:

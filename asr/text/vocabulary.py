@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -56,7 +57,7 @@ class Vocabulary:
             raise UserError("vocabulary holds a symbol twice; each symbol must appear once")
         if self.kind == "characters" and any(len(s) != 1 for s in self.inventory[len(SPECIALS) :]):
             raise UserError("vocabulary of characters holds a symbol that is not one character")
-        if self.kind == "words" and any(s.split() != [s] for s in self.inventory):
+        if self.kind == "words" and " ".join(self.inventory).split() != [*self.inventory]:
             raise UserError("vocabulary of words holds a symbol that is not one word")
 
     @property
@@ -108,7 +109,7 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text` without <eos>; unknown symbols become UNK."""
         if self.model is None:
-            return [self._ids.get(each, UNK) for each in (text.split() if self.spaced else text)]
+            return [*map(self._ids.get, text.split() if self.spaced else text, repeat(UNK))]
         return [self._from_piece.get(piece, UNK) for piece in self._sentencepiece.encode(text)]
 
     def sample(self, text: str, dropout: float, seed: int) -> list[int]:

@@ -11,7 +11,7 @@ from asr.errors import UserError
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.lm.lookahead import RECURRENT_SHARE, WordModel
 from asr.lm.recurrent import EMBEDDING, LSTMWords, RecurrentWords
-from asr.model_folder import SCALE, read_arrays
+from asr.model_folder import SCALE, StoredWeights, read_arrays
 from asr.models.folder import save_folder
 from asr.models.language import build_language_model
 from asr.models.settings import LanguageSettings
@@ -36,7 +36,8 @@ def make(rare=1):
 
 
 def at_run_time(network):
-    return LSTMWords({name: value.numpy() for name, value in network.state_dict().items()})
+    weights = {name: value.numpy() for name, value in network.state_dict().items()}
+    return LSTMWords(StoredWeights(weights))
 
 
 @pytest.mark.parametrize("cutoffs", [(), (6,), (4, 7), (4, 7, 10)])
@@ -72,7 +73,7 @@ def test_an_embedding_that_stays_in_8_bits_gives_the_same_probabilities(tmp_path
         np.testing.assert_array_equal(found, wanted)
     shorter = {**packed, EMBEDDING + SCALE: packed[EMBEDDING + SCALE][1:]}
     with pytest.raises(ValueError, match=r"embedding\.weight\.scale"):
-        LSTMWords(shorter)
+        LSTMWords(StoredWeights(shorter, packed=[EMBEDDING]))
 
 
 def by_recurrence(network, ngrams, words):

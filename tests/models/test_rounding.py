@@ -84,6 +84,26 @@ def test_a_folder_stores_what_training_computed_with(tmp_path, bits):
     assert set(found) == set(state)
 
 
+@pytest.mark.parametrize("bits", [16, 8, 4, 3])
+def test_a_transposed_matrix_has_the_same_numbers(tmp_path, bits):
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(pack({"a": matrix(), "b": matrix(1, 160)[0]}, bits, tmp_path))
+    found, second = read_arrays(file), [slice(80, 160), slice(40, 60)]
+    rows = np.r_[80:160, 40:60]
+    for name in ("a", "b"):
+        assert found.shapes[name] == found[name].shape
+        whole, some = found.transposed(name), found.transposed(name, second)
+        np.testing.assert_array_equal(whole, found[name].T.astype(np.float32))
+        np.testing.assert_array_equal(some, found[name][rows].T.astype(np.float32))
+        assert whole.dtype == some.dtype == np.float32
+        assert whole.flags.c_contiguous and some.flags.c_contiguous
+        some[:] = 0  # a copy
+        assert found[name].any()
+    for name in ("c", "a" + SCALE):
+        with pytest.raises(KeyError):
+            found.transposed(name)
+
+
 def test_each_plane_has_a_bit_of_every_number():
     """Numbers plus 4; the first column is the highest bit of a byte."""
     whole = torch.tensor([[-4, -3, -2, -1, 0, 1, 2, 3]], dtype=torch.int8)

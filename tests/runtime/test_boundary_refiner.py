@@ -12,6 +12,7 @@ from asr.alignment.boundaries import WordBoundaries
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
+from asr.model_folder import StoredWeights
 from asr.models.boundary import (
     CHARACTERS,
     CONTEXT,
@@ -69,7 +70,7 @@ def test_offsets_are_those_of_the_trained_network():
     characters = torch.randint(0, len(VOCABULARY), (len(frames), CHARACTERS))
     is_end = torch.arange(len(frames)) % 2 == 1
     given = (surroundings(features, frames), characters, is_end)
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    weights = StoredWeights({name: value.numpy() for name, value in model.state_dict().items()})
     network = BoundaryNetwork.of(weights, len(VOCABULARY))
     assert (network.reach, network.context) == (REACH, CONTEXT)
     assert network.fits(MELS) and not network.fits(MELS + 2)

@@ -28,6 +28,7 @@ from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
+from asr.model_folder import StoredWeights
 from asr.models.encoders import public
 from asr.models.settings import SpeechSettings
 from asr.models.speech import build_speech_model
@@ -45,7 +46,7 @@ def encoder(monkeypatch):
 def engines(settings: SpeechSettings) -> tuple[TorchEngine, NumpyEngine]:
     """Make a random model, and both engines around its weights."""
     model = random_model(settings)
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    weights = StoredWeights({name: value.numpy() for name, value in model.state_dict().items()})
     return TorchEngine(model), NumpyEngine(settings, weights, SYMBOLS)
 
 
@@ -190,7 +191,7 @@ def test_a_model_is_supported_or_the_reason_is_given(settings):
     assert (reason is None) == (settings in SUPPORTED.values())
     if reason is not None:
         with pytest.raises(ValueError, match="needs torch"):
-            NumpyEngine(settings, {}, SYMBOLS)
+            NumpyEngine(settings, StoredWeights({}), SYMBOLS)
 
 
 @pytest.mark.parametrize("settings", SUPPORTED.values(), ids=SUPPORTED)
@@ -209,9 +210,9 @@ def test_weights_that_do_not_fit_are_refused():
         {**weights, "encoder.enter.weight": np.zeros((2, 2), np.float32)},
     ):
         with pytest.raises(ValueError, match="and 0 more do not fit"):
-            NumpyEngine(PLAIN, wrong, SYMBOLS)
+            NumpyEngine(PLAIN, StoredWeights(wrong), SYMBOLS)
     with pytest.raises(ValueError, match="location_width must be odd"):
-        NumpyEngine(attending(location_width=4), weights, SYMBOLS)
+        NumpyEngine(attending(location_width=4), StoredWeights(weights), SYMBOLS)
 
 
 def test_the_device_auto_is_a_gpu_if_torch_and_a_gpu_are_there(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from asr.model_folder import StoredWeights
 from asr.models.encoders.recurrent import Bidirectional
 from asr.models.encoders.recurrent import reversal as torch_reversal
 from asr.runtime.numpy_runtime import layers
@@ -19,8 +20,8 @@ def test_both_directions_are_those_of_torch(batch, rows_at_once, monkeypatch):
         layer = Bidirectional(5, 4)
         inputs, lengths = torch.randn(batch, 11, 5), torch.randint(1, 12, (batch,))
         wanted = layer(inputs, torch_reversal(lengths, 11)).numpy()
-    weights = {f"layer.{name}": value.numpy() for name, value in layer.state_dict().items()}
+    named = {f"layer.{name}": value.numpy() for name, value in layer.state_dict().items()}
     order = reversal(lengths.numpy(), 11)
-    found = BiLSTM.of(weights, "layer")(inputs.numpy(), order)
+    found = BiLSTM.of(StoredWeights(named), "layer")(inputs.numpy(), order)
     inside = within(lengths.numpy(), 11)
     np.testing.assert_allclose(found[inside], wanted[inside], atol=1e-6)

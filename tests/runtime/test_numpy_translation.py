@@ -8,6 +8,7 @@ import torch
 
 from asr.errors import UserError
 from asr.inference.translator import Translator
+from asr.model_folder import StoredWeights
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
@@ -52,7 +53,7 @@ def engines(settings: TranslationSettings) -> tuple[TorchTextEngine, NumpyTextEn
         model = build_translation_model(settings, *SIZES).eval().requires_grad_(False)
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.4)
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    weights = StoredWeights({name: value.numpy() for name, value in model.state_dict().items()})
     return TorchTextEngine(model), NumpyTextEngine(settings, weights, *SIZES)
 
 
@@ -89,13 +90,13 @@ def test_what_needs_torch_is_named(settings):
     reason = unsupported(settings)
     assert reason is not None
     with pytest.raises(ValueError, match="needs torch"):
-        NumpyTextEngine(settings, {}, *SIZES)
+        NumpyTextEngine(settings, StoredWeights({}), *SIZES)
 
 
 def test_one_embedding_needs_equal_sizes():
     settings = replace(PLAIN, joint_embedding=True)
     with pytest.raises(ValueError, match="needs one vocabulary and one embedding_size"):
-        NumpyTextEngine(settings, {}, 9, 8)
+        NumpyTextEngine(settings, StoredWeights({}), 9, 8)
 
 
 def test_the_shipped_translators_give_the_same_with_both():

@@ -20,6 +20,7 @@ from asr.cli import main
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
+from asr.model_folder import StoredWeights
 from asr.models.encoders import public
 from asr.models.settings import SpeechSettings
 from asr.runtime.numpy_runtime.engine import NumpyEngine
@@ -52,7 +53,7 @@ def session(graph: onnx.ModelProto) -> onnxruntime.InferenceSession:
 def engines(settings: SpeechSettings) -> tuple[TorchEngine, NumpyEngine]:
     """Make a random model, and engines in torch and in onnxruntime around its weights."""
     model = random_model(settings)
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    weights = StoredWeights({name: value.numpy() for name, value in model.state_dict().items()})
     encoder = GraphEncoder(session(encoder_graph(settings, weights, {})))
     step = GraphStep(session(step_graph(settings, weights, {})))
     return TorchEngine(model), NumpyEngine(settings, weights, SYMBOLS, encoder, step)
@@ -104,7 +105,7 @@ def test_a_window_that_is_set_later_restricts_the_attention():
 def test_the_graph_of_the_features_computes_those_of_the_model(name):
     settings = SUPPORTED[name]
     model = random_model(settings)
-    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    weights = StoredWeights({name: value.numpy() for name, value in model.state_dict().items()})
     graph = session(features_graph(settings, weights, {}))
     given = audio(0.5, 0.0244, 0.0251, 0.04)  # the second is shorter than a window
     wanted = TorchEngine(model).encode(given)

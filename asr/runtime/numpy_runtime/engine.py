@@ -54,7 +54,7 @@ class NumpyEngine:
         self.vocabulary_size = vocabulary_size
         self._features = build_features(settings)
         wanted = weight_shapes(settings, vocabulary_size, self._features.size)
-        fitting(weights, wanted)
+        fitting(weights.shapes, wanted)
         self._mean = np.asarray(weights["normalizer.mean"], np.float32)
         self._deviation = np.asarray(weights["normalizer.std"], np.float32)
         self._encoder = encoder or NumpyEncoder(weights, settings)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from asr.model_folder import StoredWeights
 from asr.products import FEW_ROWS
 
 Array = NDArray[np.float32]
-Weights = Mapping[str, NDArray[Any]]
+Weights = StoredWeights
 
 NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 ROWS_AT_ONCE = 512  # of the inputs of an LSTM that are multiplied together; more need more memory
@@ -33,7 +33,7 @@ class Linear(NamedTuple):
     @classmethod
     def of(cls, weights: Weights, name: str) -> Linear:
         """Take the layer of a name; without a bias there, it is 0."""
-        matrix = np.ascontiguousarray(weights[f"{name}.weight"].T, np.float32)
+        matrix = weights.transposed(f"{name}.weight")
         bias = weights.get(f"{name}.bias", np.zeros(1))
         return cls(matrix, np.asarray(bias, np.float32))
 
@@ -108,15 +108,16 @@ class BiLSTM(NamedTuple):
     @classmethod
     def of(cls, weights: Weights, name: str) -> BiLSTM:
         """Take the layer of a name."""
-        inputs, states = [], []
-        for way in (f"{name}.ahead", f"{name}.back"):
-            matrix, recurrent, *biases = (
-                _gates_in_order(weights[f"{way}.{part}_l0"])
-                for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        ways = (f"{name}.ahead", f"{name}.back")
+        ahead, back = (
+            Linear(
+                _gates(weights, f"{way}.weight_ih_l0"),
+                _gates(weights, f"{way}.bias_ih_l0") + _gates(weights, f"{way}.bias_hh_l0"),
             )
-            inputs.append(Linear(matrix, biases[0] + biases[1]))
-            states.append(recurrent)
-        return cls((inputs[0], inputs[1]), np.stack(states))
+            for way in ways
+        )
+        states = np.stack([_gates(weights, f"{way}.weight_hh_l0") for way in ways])
+        return cls((ahead, back), states)
 
     def __call__(self, inputs: Array, order: NDArray[np.int64]) -> Array:
         """Read inputs (B, T, I) both ways → (B, T, 2H); order: of `reversal`."""
@@ -172,11 +173,13 @@ def _products(hidden: Array, states: Array, out: Array) -> Array:
     return out
 
 
-def _gates_in_order(values: NDArray[Any]) -> Array:
-    """Return gates (4H, …) of torch's order (input, forget, candidate, output) as `BiLSTM`'s."""
-    entry, forget, candidate, output = np.split(np.asarray(values, np.float32), 4)
-    ordered = np.concatenate([entry / 2, forget / 2, output / 2, candidate])
-    return np.ascontiguousarray(ordered.T)
+def _gates(weights: Weights, name: str) -> Array:
+    """Return weights (4H, …) in torch's order (input, forget, candidate, output) as `BiLSTM`'s."""
+    size = weights.shapes[name][0] // 4
+    order = [slice(at * size, (at + 1) * size) for at in (0, 1, 3, 2)]
+    found = weights.transposed(name, order)
+    found[..., : 3 * size] *= np.float32(0.5)
+    return found
 
 
 class TimeConvolution(NamedTuple):

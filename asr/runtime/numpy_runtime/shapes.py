@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from numpy.typing import NDArray
-
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
@@ -54,13 +49,12 @@ def text_weight_shapes(settings: TranslationSettings, source_size: int, target_s
     return shapes | _decoder(decoder, size, target_size)
 
 
-def fitting(weights: Mapping[str, NDArray[Any]], wanted: Shapes) -> None:
-    """Refuse weights of other names or shapes.
+def fitting(found: Shapes, wanted: Shapes) -> None:
+    """Refuse weights whose names or shapes are not the wanted ones.
 
     Raises:
         ValueError: they differ.
     """
-    found = {name: value.shape for name, value in weights.items()}
     names = sorted(wanted.keys() | found.keys())
     differing = [name for name in names if wanted.get(name) != found.get(name)]
     if differing:

@@ -37,7 +37,7 @@ class NumpyTextEngine:
         """
         if (reason := unsupported(settings)) is not None:
             raise ValueError(f"{reason} needs torch")
-        fitting(weights, text_weight_shapes(settings, source_size, target_size))
+        fitting(weights.shapes, text_weight_shapes(settings, source_size, target_size))
         owner = "decoder" if settings.joint_embedding else "encoder"
         self._embedding = np.asarray(weights[f"{owner}.embedding.weight"], np.float32)
         names = [f"encoder.rest.{at}" for at in range(settings.encoder.layers - 1)]
