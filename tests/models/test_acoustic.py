@@ -74,6 +74,18 @@ def test_two_lstms_equal_a_packed_bidirectional_one():
     torch.testing.assert_close(found[1, :4], wanted[1, :4])
 
 
+def test_under_autocast_the_recurrence_stays_in_32_bits():
+    torch.manual_seed(5)
+    layer, order = Bidirectional(3, 4), reversal(torch.tensor([6, 4]), 6)
+    inputs = torch.randn(2, 6, 3)
+    wanted = layer(inputs, order)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(layer(inputs, order), wanted, rtol=0, atol=0)
+        narrow = layer(inputs.bfloat16(), order)
+    assert narrow.dtype == torch.float32
+    torch.testing.assert_close(narrow, wanted, rtol=0, atol=0.02)
+
+
 def test_reversal_gradient():
     inputs = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
     layer = Bidirectional(3, 2).double()
