@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
@@ -215,6 +215,24 @@ def _text(file: Path) -> str:
     return read_verified(file).decode("utf-8")
 
 
+class Packed(NamedTuple):
+    """A matrix of I inputs and O outputs, in 8 bits: a quarter of the memory.
+
+    numbers: (I, O), int8 with factors, float32 without. factors: (groups of inputs, O).
+    """
+
+    numbers: Array
+    factors: NDArray[np.float32] | None = None
+
+    def unpacked(self) -> NDArray[np.float32]:
+        """Return the matrix (I, O), contiguous; without factors it is not a copy."""
+        value = self.numbers.astype(np.float32, copy=False)
+        if self.factors is not None:
+            grouped = value.reshape(len(self.factors), -1, value.shape[-1])
+            grouped *= self.factors[:, None]
+        return value
+
+
 class StoredWeights(Mapping[str, Array]):
     """Weights by their names. One of 8 bits or less is unpacked to float32 whenever asked for.
 
@@ -254,7 +272,12 @@ class StoredWeights(Mapping[str, Array]):
     def transposed(self, name: str, order: Slices | None = None) -> Array:
         """Return a matrix (rows, columns) as (columns, rows), contiguous, in float32.
 
-        It is transposed as it is stored: numbers of 8 bits take a tenth of the time of float32.
+        order: see `packed`.
+        """
+        return self.packed(name, order).unpacked()
+
+    def packed(self, name: str, order: Slices | None = None) -> Packed:
+        """Return a matrix (rows, columns) as (columns, rows), not unpacked.
 
         order: parts of its rows, in the order in which they become columns; None: all.
         """
@@ -263,18 +286,15 @@ class StoredWeights(Mapping[str, Array]):
         stored, scale = self._stored[name], self._scales.get(name)
         parts = (slice(None),) if order is None else order
         if scale is None:
-            return _columns(np.concatenate([stored[part] for part in parts]))
+            numbers = np.concatenate([stored[part] for part in parts]).T
+            return Packed(np.ascontiguousarray(numbers).astype(np.float32, copy=False))
         scale = np.concatenate([scale[part] for part in parts]).astype(np.float32)
+        factors = np.ascontiguousarray(scale.reshape(len(scale), -1).T)
         if stored.dtype == np.uint8:
-            levels = np.concatenate([_levels(stored[:, part]) for part in parts])
-            value = _columns(levels)
-            value -= 2 ** (len(stored) - 1)
-            grouped = value.reshape(scale.shape[1], -1, len(scale))
-            grouped *= scale.T[:, None]
-            return value
-        value = _columns(np.concatenate([stored[part] for part in parts]))
-        value *= scale
-        return value
+            numbers = np.concatenate([_numbers(stored[:, part]) for part in parts])
+        else:
+            numbers = np.concatenate([stored[part] for part in parts])
+        return Packed(np.ascontiguousarray(numbers.T), factors)
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -306,25 +326,19 @@ def _fits(stored: Array, scale: Array) -> bool:
 
 def _from_planes(stored: Array, scale: Array) -> Array:
     """Unpack bytes (bits, rows, columns / 8) with factors (rows, groups) to (rows, columns)."""
-    value = _levels(stored).astype(np.float32)
-    value -= 2 ** (len(stored) - 1)
+    value = _numbers(stored).astype(np.float32)
     grouped = value.reshape(*scale.shape, -1)
     grouped *= scale.astype(np.float32)[:, :, None]
     return value
 
 
-def _levels(stored: Array) -> Array:
-    """Return the numbers, not negative, of bytes (bits, rows, columns / 8): (rows, columns)."""
+def _numbers(stored: Array) -> NDArray[np.int8]:
+    """Return the numbers of bytes (bits, rows, columns / 8) as (rows, columns)."""
     whole = np.unpackbits(stored[-1], axis=1)
     for plane in stored[-2::-1]:
         whole <<= 1
         whole |= np.unpackbits(plane, axis=1)
-    return whole
-
-
-def _columns(matrix: Array) -> Array:
-    """Transpose a matrix into a contiguous one of float32."""
-    return np.ascontiguousarray(matrix.T).astype(np.float32, copy=False)
+    return whole.view(np.int8) - np.int8(2 ** (len(stored) - 1))
 
 
 def read_arrays(file: Path, packed: Collection[str] = ()) -> StoredWeights:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from asr.model_folder import StoredWeights
+from asr.model_folder import Packed, StoredWeights
 from asr.products import FEW_ROWS
 
 Array = NDArray[np.float32]
@@ -98,26 +98,27 @@ class Convolution(NamedTuple):
 class BiLSTM(NamedTuple):
     """A long short-term memory in either direction; both are computed in one loop.
 
-    inputs: of each direction. states: (2, H, 4H). Gates in the order input, forget, output,
-    candidate. The first three are halved: σ(x) = (1 + tanh(x / 2)) / 2, so one tanh serves all.
+    inputs: of each direction, (I, 4H), most of the memory and therefore packed. biases: of each,
+    (4H,). states: (2, H, 4H). Gates in the order input, forget, output, candidate. The first three
+    are halved: σ(x) = (1 + tanh(x / 2)) / 2, so one tanh serves all.
     """
 
-    inputs: tuple[Linear, Linear]
+    inputs: tuple[Packed, Packed]
+    biases: tuple[Array, Array]
     states: Array
 
     @classmethod
     def of(cls, weights: Weights, name: str) -> BiLSTM:
         """Take the layer of a name."""
-        ways = (f"{name}.ahead", f"{name}.back")
-        ahead, back = (
-            Linear(
-                _gates(weights, f"{way}.weight_ih_l0"),
-                _gates(weights, f"{way}.bias_ih_l0") + _gates(weights, f"{way}.bias_hh_l0"),
-            )
-            for way in ways
-        )
-        states = np.stack([_gates(weights, f"{way}.weight_hh_l0") for way in ways])
-        return cls((ahead, back), states)
+        ahead, back = f"{name}.ahead", f"{name}.back"
+        inputs = [_gates(weights, f"{way}.weight_ih_l0") for way in (ahead, back)]
+        biases = [
+            _gates(weights, f"{way}.bias_ih_l0").unpacked()
+            + _gates(weights, f"{way}.bias_hh_l0").unpacked()
+            for way in (ahead, back)
+        ]
+        states = [_gates(weights, f"{way}.weight_hh_l0").unpacked() for way in (ahead, back)]
+        return cls((inputs[0], inputs[1]), (biases[0], biases[1]), np.stack(states))
 
     def __call__(self, inputs: Array, order: NDArray[np.int64]) -> Array:
         """Read inputs (B, T, I) both ways → (B, T, 2H); order: of `reversal`."""
@@ -133,12 +134,16 @@ class BiLSTM(NamedTuple):
         product = np.empty((2, batch, 4 * size), np.float32)
         at_once = max(1, ROWS_AT_ONCE // batch)
         gates = np.empty((2, min(at_once, length), batch, 4 * size), np.float32)
+        to_ahead, to_back = (
+            Linear(matrix.unpacked(), bias)
+            for matrix, bias in zip(self.inputs, self.biases, strict=True)
+        )
         for start in range(0, length, at_once):
             several = slice(start, start + at_once)
             steps = found[several]
-            self.inputs[0].into(gates[0, : len(steps)], inputs[:, several].swapaxes(0, 1))
+            to_ahead.into(gates[0, : len(steps)], inputs[:, several].swapaxes(0, 1))
             back = _in_order(inputs, order[:, several])
-            self.inputs[1].into(gates[1, : len(steps)], back.swapaxes(0, 1))
+            to_back.into(gates[1, : len(steps)], back.swapaxes(0, 1))
             for at, step in enumerate(steps):
                 now = gates[:, at]
                 now += _products(hidden, self.states, product)
@@ -173,12 +178,13 @@ def _products(hidden: Array, states: Array, out: Array) -> Array:
     return out
 
 
-def _gates(weights: Weights, name: str) -> Array:
+def _gates(weights: Weights, name: str) -> Packed:
     """Return weights (4H, …) in torch's order (input, forget, candidate, output) as `BiLSTM`'s."""
     size = weights.shapes[name][0] // 4
     order = [slice(at * size, (at + 1) * size) for at in (0, 1, 3, 2)]
-    found = weights.transposed(name, order)
-    found[..., : 3 * size] *= np.float32(0.5)
+    found = weights.packed(name, order)
+    scaled = found.numbers if found.factors is None else found.factors
+    scaled[..., : 3 * size] *= np.float32(0.5)
     return found
 
 
