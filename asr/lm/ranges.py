@@ -36,7 +36,7 @@ class NgramRanges:
         words = len(ngrams.words)
         self.end, self._start, self.unknown = words, words + 1, words + 2
         self._size = words + SPECIAL_WORDS
-        self._unigrams = _sums(ngrams.unigrams)
+        self._unigrams = sums_before(ngrams.unigrams)
         self._tables: list[_Table] = []
         contexts = self._size
         for table in ngrams.tables:
@@ -45,7 +45,7 @@ class NgramRanges:
             occurs[place] = True
             explicit = np.bincount(place, weights=table.explicit, minlength=contexts)
             rest = (1.0 - explicit).astype(np.float32)
-            self._tables.append(_Table(table.codes, _sums(table.explicit), occurs, rest))
+            self._tables.append(_Table(table.codes, sums_before(table.explicit), occurs, rest))
             contexts = len(table.codes)
 
     def start(self) -> Integers:
@@ -90,8 +90,9 @@ class NgramRanges:
         return new
 
 
-def _sums(probabilities: NDArray[np.floating[Any]]) -> Floats:
-    """Return the sum before each entry, and the total at the end."""
+def sums_before(probabilities: NDArray[np.floating[Any]]) -> Floats:
+    """Return the sums (n + 1,) of the probabilities (n,) before each place, in float64."""
     sums = np.zeros(len(probabilities) + 1)
-    np.cumsum(probabilities, dtype=np.float64, out=sums[1:])
+    sums[1:] = probabilities  # converted first: summing float32 as float64 takes twice as long
+    np.cumsum(sums, out=sums)
     return sums

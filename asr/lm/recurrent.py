@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from asr.activations import sigmoid, softmax
 from asr.errors import UserError
+from asr.lm.ranges import sums_before
 from asr.lm.word_ngrams import Floats, Integers
 from asr.model_folder import SCALE, WEIGHTS, StoredWeights, read_arrays, read_folder
 from asr.products import product
@@ -227,17 +228,10 @@ class RecurrentWords:
     def _read(self, ids: Integers, output: Singles, cell: Singles) -> list[RecurrentContext]:
         probabilities, output, cell = self._model.step(ids, output, cell)
         shared = probabilities.take(self._shared, axis=1)
-        sums = [_summed(row) for row in shared]  # each of its own memory: most are dropped soon
+        sums = [sums_before(row) for row in shared]  # each of its own memory: most are dropped soon
         unknown = [max(0.0, 1 - float(each[-1])) for each in sums]
         parts = zip(output, cell, sums, unknown, strict=True)
         return [RecurrentContext(*part) for part in parts]
-
-
-def _summed(values: Singles) -> Floats:
-    """Return the sums (K + 1,) of the values (K,) before each place."""
-    sums = np.zeros(len(values) + 1)
-    np.cumsum(values, dtype=np.float64, out=sums[1:])
-    return sums
 
 
 def _single(weights: StoredWeights, name: str) -> Singles:
