@@ -4,9 +4,9 @@
         [--window BACK,AHEAD] [--json FILE]
 
 A recording of each length is made of those of the manifest, one after another with half a second
-of silence between, and cut. Each is transcribed in a process of its own, once with greedy and once
-with the default search. The table has CPU seconds (loading not counted) per second of audio, and
-the peak of resident memory. Threads: OMP_NUM_THREADS, 1 without it.
+of silence between, and cut. Each is a file (WAV), transcribed in a process of its own, once with
+greedy and once with the default search. The table has CPU seconds (loading not counted) per second
+of audio, and the peak of resident memory. Threads: OMP_NUM_THREADS, 1 without it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import time
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
+import soundfile
 from numpy.typing import NDArray
 
 from asr.audio.read import SAMPLE_RATE, read
@@ -37,14 +39,14 @@ BEAMS = {"greedy": 1, "default": None}  # None keeps the model's own
 
 
 class Job(NamedTuple):
-    """A transcription: a model, a search, and the samples of a recording at 16 kHz.
+    """A transcription: a model, a search, and the file of a recording.
 
     window: of the attention, as `Recognizer.configured` takes it; None: the model's own.
     """
 
     model: str
     search: str
-    samples: NDArray[np.float32]
+    file: Path
     window: tuple[float, float] | None = None
 
 
@@ -71,9 +73,11 @@ def transcribe(job: Job) -> Cost:
     """Transcribe, and return the cost; the peak is that of the whole process."""
     recognizer = Recognizer.load(job.model)
     recognizer = recognizer.configured(beam=BEAMS[job.search], window=job.window)
-    recognizer.transcribe(job.samples[: 2 * SAMPLE_RATE], rate=SAMPLE_RATE)  # loads the rest
+    with soundfile.SoundFile(job.file) as sound:
+        start = sound.read(2 * SAMPLE_RATE, dtype="float32")
+    recognizer.transcribe(start, rate=SAMPLE_RATE)  # loads the rest
     before = time.process_time()
-    recognizer.transcribe(job.samples, rate=SAMPLE_RATE)
+    recognizer.transcribe(job.file)
     spent = time.process_time() - before
     return Cost(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
@@ -97,16 +101,18 @@ def main() -> None:
     rows, figures = [], []
     windows = [None] if arguments.window is None else [None, arguments.window]
     processes = multiprocessing.get_context("spawn")
-    for seconds in arguments.seconds:
-        samples = recording(utterances, seconds)
-        for search, reach in product(BEAMS, windows):
-            with processes.Pool(1) as pool:
-                cost = pool.apply(transcribe, (Job(arguments.model, search, samples, reach),))
-            each = f"{cost.seconds / seconds:.4f}"
-            name = "–" if reach is None else "{:g},{:g}".format(*reach)
-            rows.append((str(seconds), search, name, each, f"{cost.megabytes:.0f}"))
-            job = {"length": seconds, "search": search, "window": reach}
-            figures.append(job | cost._asdict())
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "recording.wav")
+        for seconds in arguments.seconds:
+            soundfile.write(file, recording(utterances, seconds), SAMPLE_RATE)
+            for search, reach in product(BEAMS, windows):
+                with processes.Pool(1) as pool:
+                    cost = pool.apply(transcribe, (Job(arguments.model, search, file, reach),))
+                each = f"{cost.seconds / seconds:.4f}"
+                name = "–" if reach is None else "{:g},{:g}".format(*reach)
+                rows.append((str(seconds), search, name, each, f"{cost.megabytes:.0f}"))
+                job = {"length": seconds, "search": search, "window": reach}
+                figures.append(job | cost._asdict())
     print(text_table(("seconds", "search", "window", "CPU s per s", "peak MB"), rows))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n")

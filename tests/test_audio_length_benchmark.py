@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from tiny_model import write_tiny_model
 
 from asr.corpora.manifest import read_manifest
@@ -31,11 +32,12 @@ def test_a_recording_has_the_length_and_repeats_what_it_is_made_of():
 def test_a_row_is_measured(tmp_path):
     script = runpy.run_path(SCRIPT)
     model = str(write_tiny_model(tmp_path / "tiny"))
-    samples = script["recording"](read_manifest(MANIFEST), 3)
-    cost = script["transcribe"](script["Job"](model, "greedy", samples))
+    file = tmp_path / "recording.wav"
+    soundfile.write(file, script["recording"](read_manifest(MANIFEST), 3), 16_000)
+    cost = script["transcribe"](script["Job"](model, "greedy", file))
     assert 0 < cost.seconds < 10 and cost.megabytes > 50
     with pytest.raises(UserError, match="window"):  # so a window is used
-        script["transcribe"](script["Job"](model, "greedy", samples, (0.4, 0)))
+        script["transcribe"](script["Job"](model, "greedy", file, (0.4, 0)))
 
 
 def test_the_figures_have_a_row_for_each_search_with_and_without_a_window(tmp_path):
