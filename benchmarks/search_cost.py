@@ -34,7 +34,6 @@ from training_step import (
 )
 
 from asr.errors import exit_status
-from asr.model_folder import StoredWeights
 from asr.models.settings import SpeechSettings
 from asr.models.speech import build_speech_model
 from asr.render.tables import text_table
@@ -43,6 +42,7 @@ from asr.search.beam import beam_search
 from asr.search.options import BeamSettings
 from asr.tables import from_table
 from asr.text.vocabulary import EOS
+from asr.weights import StoredWeights
 
 LENGTH, STEPS = 100, 120
 BEAM = 10

@@ -21,10 +21,11 @@ from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.translator import Translator
 from asr.lm.word_ngrams import WordNgrams
-from asr.model_folder import NETWORKS, read_arrays
+from asr.model_folder import NETWORKS
 from asr.models.folder import save_folder
 from asr.search.options import BeamSettings
 from asr.search.pool import Pool
+from asr.weights import read_arrays
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ HEAVY = ("torch", "numpy", "scipy", "librosa", "soundfile", "matplotlib", "jiwer
 BASE = {
     *("asr.activations", "asr.checksums", "asr.errors", "asr.lazy", "asr.model_folder"),
     *("asr.products", "asr.reading", "asr.results", "asr.tables", "asr.translation"),
+    "asr.weights",
 }
 SOUND = {"asr.audio"}
 TEXT = {"asr.text"}
@@ -35,6 +36,7 @@ ALLOWED = {
     "asr.tables": {"asr.errors"},
     "asr.checksums": {"asr.errors"},
     "asr.model_folder": {"asr.checksums", "asr.errors"},
+    "asr.weights": {"asr.checksums", "asr.errors"},
     "asr.attention": set(),
     "asr.audio": {"asr.errors"},
     "asr.text": {"asr.errors"},

@@ -9,16 +9,9 @@ from typing import NamedTuple
 
 from asr.checksums import CHECKSUMS, read_checksums, read_verified, write_checksums
 from asr.errors import UserError, complain
-from asr.model_folder import (
-    CONFIG,
-    LANGUAGE_MODEL,
-    NETWORKS,
-    WEIGHTS,
-    find_folder,
-    read_arrays,
-    read_folder,
-)
+from asr.model_folder import CONFIG, LANGUAGE_MODEL, NETWORKS, WEIGHTS, find_folder, read_folder
 from asr.render.tables import text_table
+from asr.weights import read_arrays
 
 
 class Finding(NamedTuple):

@@ -22,9 +22,10 @@ from asr.activations import sigmoid, softmax
 from asr.errors import UserError
 from asr.lm.ranges import sums_before
 from asr.lm.word_ngrams import Floats, Integers
-from asr.model_folder import SCALE, WEIGHTS, StoredWeights, read_arrays, read_folder
+from asr.model_folder import WEIGHTS, read_folder
 from asr.products import product
 from asr.text.vocabulary import EOS, UNK, Vocabulary
+from asr.weights import SCALE, StoredWeights, read_arrays
 
 Singles = NDArray[np.float32]
 

@@ -22,15 +22,14 @@ from asr.model_folder import (
     FORMAT,
     LANGUAGE_MODEL,
     NETWORKS,
-    SCALE,
     VOICE_ACTIVITY,
     WEIGHTS,
     ModelFolder,
     Usage,
-    read_arrays,
     read_folder,
 )
 from asr.models.rounding import is_grouped, planes, rounded
+from asr.weights import SCALE, read_arrays
 
 Module = TypeVar("Module", bound=nn.Module)
 

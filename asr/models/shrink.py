@@ -9,13 +9,7 @@ from typing import Final, NamedTuple
 from torch import Tensor
 
 from asr.errors import UserError
-from asr.model_folder import (
-    BOUNDARIES,
-    LANGUAGE_MODEL,
-    PRETRAINED,
-    VOICE_ACTIVITY,
-    ModelFolder,
-)
+from asr.model_folder import BOUNDARIES, LANGUAGE_MODEL, PRETRAINED, VOICE_ACTIVITY, ModelFolder
 from asr.models.folder import (
     WEIGHTS,
     copy_companions,

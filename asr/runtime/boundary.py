@@ -14,11 +14,11 @@ from asr.activations import softmax
 from asr.alignment.boundaries import WordBoundaries, move_boundaries, word_boundaries
 from asr.audio.mel import FRAMES_PER_SECOND, MELS
 from asr.errors import UserError
-from asr.model_folder import read_arrays
 from asr.results import Character, Word
 from asr.runtime.numpy_runtime.features import standardised_log_mel
 from asr.runtime.numpy_runtime.layers import Array, Linear, TimeConvolution, Weights
 from asr.text.vocabulary import Vocabulary
+from asr.weights import read_arrays
 
 
 class Network(Protocol):

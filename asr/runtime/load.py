@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from asr.errors import UserError
-from asr.model_folder import ENCODER_GRAPH, WEIGHTS, ModelFolder, read_arrays
+from asr.model_folder import ENCODER_GRAPH, WEIGHTS, ModelFolder
 from asr.models.settings import SpeechSettings, TranslationSettings
 from asr.runtime.engine import Engine, TextEngine
 from asr.runtime.names import RUNTIMES
@@ -13,6 +13,7 @@ from asr.runtime.numpy_runtime.decoder import unsupported
 from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.translation import NumpyTextEngine
 from asr.runtime.numpy_runtime.translation import unsupported as unsupported_text
+from asr.weights import read_arrays
 
 
 def load_engine(

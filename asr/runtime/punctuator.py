@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.errors import UserError
-from asr.model_folder import WEIGHTS, read_arrays, read_folder
+from asr.model_folder import WEIGHTS, read_folder
 from asr.models.settings import PunctuationSettings
 from asr.runtime.numpy_runtime.layers import Array, BiLSTM, Linear, Weights, reversal
 from asr.tables import from_table
 from asr.text.hashed import WHOLE, rows_of
 from asr.text.written import Case, Mark, ends_sentence, spell
+from asr.weights import read_arrays
 
 WINDOW = 200  # words that are read at once; training saw up to 300
 CONTEXT = 40  # words on either side of a window that are read with it

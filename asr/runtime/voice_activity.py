@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from asr.audio.mel import MELS
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
-from asr.model_folder import read_arrays
 from asr.runtime.numpy_runtime.features import HOP, standardised_log_mel
 from asr.runtime.numpy_runtime.layers import Array, Linear, TimeConvolution
+from asr.weights import read_arrays
 
 FRAME: Final = SAMPLE_RATE * 40 // 1000  # samples of a frame
 REACH: Final = 2  # frames around a symbol that the model is trained to call speech

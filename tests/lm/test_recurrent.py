@@ -11,12 +11,12 @@ from asr.errors import UserError
 from asr.lm.estimation import lexicon_of, train_word_ngrams
 from asr.lm.lookahead import RECURRENT_SHARE, WordModel
 from asr.lm.recurrent import EMBEDDING, LSTMWords, RecurrentWords
-from asr.model_folder import SCALE, StoredWeights, read_arrays
 from asr.models.folder import save_folder
 from asr.models.language import build_language_model
 from asr.models.settings import LanguageSettings
 from asr.tables import to_table
 from asr.text.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+from asr.weights import SCALE, StoredWeights, read_arrays
 
 # The recurrent model lacks "log" and "cart", the n-grams lack "dog".
 KNOWN = Vocabulary(

@@ -6,10 +6,10 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from asr.errors import UserError
-from asr.model_folder import SCALE, read_arrays
 from asr.models import rounding
 from asr.models.folder import pack
 from asr.models.rounding import Rounded, is_grouped, planes, rounded
+from asr.weights import SCALE, read_arrays
 
 
 def matrix(rows=160, columns=224):
@@ -92,7 +92,7 @@ def test_a_transposed_matrix_has_the_same_numbers(tmp_path, bits):
     rows = np.r_[80:160, 40:60]
     for name in ("a", "b"):
         assert found.shapes[name] == found[name].shape
-        whole, some = found.transposed(name), found.transposed(name, second)
+        whole, some = found.transposed(name), found.packed(name, second).unpacked()
         np.testing.assert_array_equal(whole, found[name].T.astype(np.float32))
         np.testing.assert_array_equal(some, found[name][rows].T.astype(np.float32))
         assert whole.dtype == some.dtype == np.float32

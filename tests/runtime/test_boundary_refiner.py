@@ -12,7 +12,6 @@ from asr.alignment.boundaries import WordBoundaries
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
-from asr.model_folder import StoredWeights
 from asr.models.boundary import (
     CHARACTERS,
     CONTEXT,
@@ -26,6 +25,7 @@ from asr.results import Span
 from asr.runtime.boundary import BoundaryNetwork, BoundaryRefiner
 from asr.runtime.numpy_runtime.features import standardised_log_mel
 from asr.text.vocabulary import Vocabulary
+from asr.weights import StoredWeights
 
 VOCABULARY = Vocabulary.characters()
 MELS = 4

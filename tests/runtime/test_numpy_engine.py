@@ -28,7 +28,6 @@ from asr.checksums import renew_checksum
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
-from asr.model_folder import StoredWeights
 from asr.models.encoders import public
 from asr.models.settings import SpeechSettings
 from asr.models.speech import build_speech_model
@@ -36,6 +35,7 @@ from asr.runtime.numpy_runtime.decoder import unsupported
 from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.shapes import weight_shapes
 from asr.runtime.torch_engine import TorchEngine
+from asr.weights import StoredWeights
 
 
 @pytest.fixture(autouse=True)

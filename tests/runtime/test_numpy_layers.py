@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from asr.model_folder import StoredWeights, read_arrays
 from asr.models.encoders.recurrent import Bidirectional
 from asr.models.encoders.recurrent import reversal as torch_reversal
 from asr.models.folder import pack
 from asr.runtime.numpy_runtime import layers
 from asr.runtime.numpy_runtime.layers import BiLSTM, reversal, within
+from asr.weights import StoredWeights, read_arrays
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 7, 512])

@@ -8,7 +8,6 @@ import torch
 
 from asr.errors import UserError
 from asr.inference.translator import Translator
-from asr.model_folder import StoredWeights
 from asr.models.settings import (
     AttentionSettings,
     DecoderSettings,
@@ -19,6 +18,7 @@ from asr.models.translation import build_translation_model
 from asr.runtime.numpy_runtime.shapes import text_weight_shapes
 from asr.runtime.numpy_runtime.translation import NumpyTextEngine, unsupported
 from asr.runtime.torch_engine import TorchTextEngine
+from asr.weights import StoredWeights
 
 SIZES = (9, 9)
 PLAIN = TranslationSettings(

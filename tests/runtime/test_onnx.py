@@ -20,7 +20,6 @@ from asr.cli import main
 from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.recognizer import Recognizer
-from asr.model_folder import StoredWeights
 from asr.models.encoders import public
 from asr.models.settings import SpeechSettings
 from asr.runtime.numpy_runtime.engine import NumpyEngine
@@ -31,6 +30,7 @@ from asr.runtime.onnx_runtime.export import export, not_exported
 from asr.runtime.onnx_runtime.features import features_graph
 from asr.runtime.onnx_runtime.step import step_graph
 from asr.runtime.torch_engine import TorchEngine
+from asr.weights import StoredWeights
 
 ROOT = Path(__file__).parents[2]
 RECORDING = ROOT / "data" / "speech" / "5683-32866-0027.flac"

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from asr.model_folder import Packed, StoredWeights
 from asr.products import FEW_ROWS
+from asr.weights import Packed, StoredWeights
 
 Array = NDArray[np.float32]
 Weights = StoredWeights

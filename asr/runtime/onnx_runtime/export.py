@@ -21,7 +21,6 @@ from asr.model_folder import (
     STEP_GRAPH,
     WEIGHTS,
     ModelFolder,
-    read_arrays,
     read_folder,
 )
 from asr.models.settings import SpeechSettings
@@ -34,6 +33,7 @@ from asr.runtime.onnx_runtime.features import features_graph
 from asr.runtime.onnx_runtime.step import step_graph
 from asr.runtime.onnx_runtime.verify import largest_differences
 from asr.tables import from_table
+from asr.weights import read_arrays
 
 LARGEST_DIFFERENCE = 1e-4  # of a float32 graph from the NumPy engine
 Write = Callable[[SpeechSettings, Weights, Mapping[str, str]], onnx.ModelProto]
