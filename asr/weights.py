@@ -86,17 +86,14 @@ class StoredWeights(Mapping[str, Array]):
         """
         if name in self._hidden:
             raise KeyError(name)
-        stored, scale = self._stored[name], self._scales.get(name)
+        numbers, scale = self._stored[name], self._scales.get(name)
+        if scale is not None and numbers.dtype == np.uint8:
+            numbers = _numbers(numbers)
+        turned = np.ascontiguousarray(_rows(numbers, order).T)
         if scale is None:
-            numbers = np.concatenate([stored[part] for part in order]).T
-            return Packed(np.ascontiguousarray(numbers).astype(np.float32, copy=False))
-        scale = np.concatenate([scale[part] for part in order]).astype(np.float32)
-        factors = np.ascontiguousarray(scale.reshape(len(scale), -1).T)
-        if stored.dtype == np.uint8:
-            numbers = np.concatenate([_numbers(stored[:, part]) for part in order])
-        else:
-            numbers = np.concatenate([stored[part] for part in order])
-        return Packed(np.ascontiguousarray(numbers.T), factors)
+            return Packed(turned.astype(np.float32, copy=False))
+        factors = _rows(scale, order).astype(np.float32)
+        return Packed(turned, np.ascontiguousarray(factors.reshape(len(factors), -1).T))
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -115,6 +112,11 @@ class StoredWeights(Mapping[str, Array]):
     def __len__(self) -> int:
         """Return the number of weights."""
         return len(self._stored) - len(self._hidden)
+
+
+def _rows(matrix: Array, order: Sequence[slice]) -> Array:
+    """Return a copy of these parts of a matrix's rows, one after another."""
+    return np.concatenate([matrix[part] for part in order])
 
 
 def _fits(stored: Array, scale: Array) -> bool:
