@@ -69,7 +69,7 @@ def _ours(
     """Load a model of the package; the files include its language models and frozen encoder."""
     from asr.inference.recognizer import Recognizer
     from asr.model_folder import CARD, LANGUAGE_MODEL, PRETRAINED
-    from asr.models.encoders.public import find_weights
+    from asr.models.encoders.public_weights import find_weights
 
     recognizer = Recognizer.load(name).configured(beam=beam, lm_weight=lm_weight)
     ngrams = PRETRAINED / "english" / LANGUAGE_MODEL
@@ -108,7 +108,7 @@ def whisper(folder: Path) -> Any:
 
 
 def _whisper(name: str) -> tuple[Transcribe, list[Path]]:
-    from asr.models.encoders.public import find_weights
+    from asr.models.encoders.public_weights import find_weights
 
     folder = find_weights(name)
     model = whisper(folder)

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from asr.errors import exit_status
-from asr.models.encoders.public import find_weights
+from asr.models.encoders.public_weights import find_weights
 
 
 def main() -> int:

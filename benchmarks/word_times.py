@@ -57,7 +57,7 @@ def _transcribed(model: str) -> Speak:
 
 
 def _whisper() -> Speak:
-    from asr.models.encoders.public import find_weights
+    from asr.models.encoders.public_weights import find_weights
 
     model = whisper(find_weights("whisper-tiny.en"))
 

@@ -17,10 +17,12 @@ from asr.tables import to_table
 from asr.text.vocabulary import Vocabulary
 
 
-def write_tiny_model(folder: Path, ctc: bool = True, silence_mask: bool = False) -> Path:
+def write_tiny_model(
+    folder: Path, ctc: bool = True, silence_mask: bool = False, kind: str = "convolutional"
+) -> Path:
     """Write a random speech model and return its folder."""
     settings = SpeechSettings(
-        encoder=AcousticSettings(channels=4, state_size=12, layers=2),
+        encoder=AcousticSettings(kind=kind, channels=4, state_size=12, layers=2),
         attention=SpeechAttentionSettings(size=8, location_features=2, silence_mask=silence_mask),
         decoder=DecoderSettings(embedding_size=8, state_size=12, readout_size=8),
         ctc=CTCSettings(subframes=2 if ctc else 0),

@@ -35,7 +35,8 @@ class AcousticSettings(Settings):
         choices=("convolutional", "frozen"),
     )
     public: str = setting(
-        "whisper-base", 'The public encoder of kind = "frozen": whisper-base or whisper-tiny.en.'
+        "whisper-base",
+        'The public encoder of kind = "frozen": whisper-base, whisper-tiny.en or moonshine-tiny.',
     )
     channels: int = size(32, "Channels of the two convolutions.")
     state_size: int = size(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from asr.checksums import write_whole
 from asr.model_folder import CARD
-from asr.models.encoders.public import ENCODERS
+from asr.models.encoders.public_weights import ENCODERS
 from asr.training.config import Config, SpeechConfig
 from asr.training.state import Progress
 

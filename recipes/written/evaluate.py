@@ -146,7 +146,7 @@ def whisper(manifest: Path, ids: Path) -> None:
     """Print the transcripts of Whisper base as JSON lines."""
     from faster_whisper import WhisperModel
 
-    from asr.models.encoders.public import find_weights
+    from asr.models.encoders.public_weights import find_weights
 
     folder = str(find_weights("whisper-base"))
     model = WhisperModel(folder, device="cpu", compute_type="int8", cpu_threads=1)

@@ -15,39 +15,39 @@ from hypothesis import strategies as st
 
 from asr.audio.cache import content_key
 from asr.errors import UserError
-from asr.models.encoders import public
+from asr.models.encoders import public_weights
 from asr.models.encoders.public import (
-    ENCODERS,
     PublicEncoder,
+    _resampled,
     frame_cache,
     frame_count,
     load_public,
 )
+from asr.models.encoders.public_weights import ENCODERS, find_weights
 
 SIZE = 3
 FRAME = 640
 LONGEST = 725 * FRAME  # 29 s
 
 
-def mel_means(samples):
-    """Instead of log-mel features: the mean of each 10 ms, in all 80 rows."""
-    return np.tile(samples.reshape(-1, 160).mean(1), (80, 1))
-
-
 class Engine:
-    """Instead of Whisper: the mean of two mel frames, + 0, 1, 2. Keeps what it was given."""
+    """Instead of Whisper: the mean of 40 ms, + 0, 1, 2. Keeps what it was given."""
 
     def __init__(self):
-        self.lengths = []
+        self.inputs = []
 
-    def __call__(self, mel):
-        self.lengths.append(mel.shape[1])
-        means = mel[0].reshape(-1, 2).mean(1)  # (n / 2,)
+    @property
+    def lengths(self):
+        return [len(samples) for samples in self.inputs]
+
+    def __call__(self, samples):
+        self.inputs.append(samples)
+        means = samples.reshape(-1, FRAME).mean(1)
         return (means[:, None] + np.arange(SIZE)).astype(np.float32)
 
 
 def encoder():
-    return PublicEncoder("toy", SIZE, "ab" * 32, mel_means, Engine())
+    return PublicEncoder("toy", SIZE, "ab" * 32, Engine())
 
 
 def noise(count, seed=0):
@@ -70,7 +70,7 @@ def test_a_frame_is_the_mean_of_its_40_ms():
 def test_silence_follows_the_samples_but_has_no_frames():
     toy = encoder()
     assert len(toy(noise(1))) == 1
-    assert toy.encode.lengths == [4 * (1 + 5)]  # mel frames: 40 ms, and 0.2 s of silence
+    assert toy.encode.lengths == [(1 + 5) * FRAME]  # 40 ms, and 0.2 s of silence
 
 
 @pytest.mark.parametrize(("count", "parts"), [(LONGEST, 1), (LONGEST + 1, 2), (2 * LONGEST + 1, 3)])
@@ -79,22 +79,17 @@ def test_long_input_is_encoded_in_parts_of_at_most_29_s_that_leave_no_seam(count
     samples = noise(count)
     frames = toy(samples)
     assert len(toy.encode.lengths) == parts
-    assert (
-        max(toy.encode.lengths) <= 2920 and max(toy.encode.lengths) - min(toy.encode.lengths) <= 4
-    )
+    lengths = toy.encode.lengths
+    assert max(lengths) <= 730 * FRAME and max(lengths) - min(lengths) <= FRAME
     whole = np.pad(samples, (0, -count % FRAME)).reshape(-1, FRAME).mean(1)
     np.testing.assert_allclose(frames[:, 0], whole, atol=1e-6)
 
 
 def test_a_part_is_followed_by_the_samples_of_the_next_one():
-    given_to_mel = []
     toy = encoder()
-    spy = PublicEncoder(
-        "toy", SIZE, "", lambda each: given_to_mel.append(each) or mel_means(each), toy.encode
-    )
     samples = noise(LONGEST + FRAME)
-    spy(samples)
-    first, second = given_to_mel
+    toy(samples)
+    first, second = toy.encode.inputs
     np.testing.assert_array_equal(first, samples[: len(first)])
     np.testing.assert_array_equal(second[: -5 * FRAME], samples[len(first) - 5 * FRAME :])
     assert not second[-5 * FRAME :].any()
@@ -200,12 +195,12 @@ def engines(monkeypatch):
 
         def encode(self, batch, to_cpu):
             seen["primitives"].append(os.environ.get(PRIMITIVES))
-            return batch[0].reshape(40, -1, 4).mean(2).T[None, :, :SIZE]
+            return batch[0].reshape(80, -1, 2).mean(2).T[None, :, :SIZE]
 
     class FeatureExtractor:
         def __call__(self, samples, padding):
             assert padding == 0
-            return mel_means(samples)
+            return np.tile(samples.reshape(-1, 160).mean(1), (80, 1))
 
     def download_model(name, local_files_only=False):
         seen["asked"].append((name, local_files_only))
@@ -236,7 +231,7 @@ def toy(monkeypatch, tmp_path):
         digest=hashlib.sha256(b"weights").hexdigest(),
         packages=("toy-part-1", "toy-part-2"),
     )
-    monkeypatch.setattr(public, "ENCODERS", {"toy": known})
+    monkeypatch.setattr(public_weights, "ENCODERS", {"toy": known})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return known
 
@@ -311,7 +306,7 @@ def test_parts_in_packages_are_joined_once_into_the_users_cache(
 
 
 def test_whole_weights_in_a_package_are_opened_where_they_are(engines, toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(public, "ENCODERS", {"toy": toy._replace(packages=("toy-whole",))})
+    monkeypatch.setattr(public_weights, "ENCODERS", {"toy": toy._replace(packages=("toy-whole",))})
     install(monkeypatch, tmp_path / "site", "toy-whole", {"model.bin": b"weights"})
     load_public("toy")
     assert engines["opened"] == [tmp_path / "site" / "toy_whole" / "data"]
@@ -354,7 +349,7 @@ def test_what_is_not_installed_is_one_line_with_the_remedy(engines, toy, monkeyp
 
 
 def test_an_encoder_of_no_extra_names_its_packages(engines, toy, monkeypatch):
-    monkeypatch.setattr(public, "ENCODERS", {"toy": toy._replace(extra=None)})
+    monkeypatch.setattr(public_weights, "ENCODERS", {"toy": toy._replace(extra=None)})
     with pytest.raises(UserError, match=r"-c constraints\.txt 'faster-whisper\S*' toy-part-1"):
         load_public("toy")
 
@@ -374,7 +369,87 @@ def test_an_unknown_name_is_refused():
         load_public("whisper")
 
 
-# With Whisper itself, where it is installed
+# Moonshine
+
+
+HOP, FIELD = 384, 895  # samples from frame to frame, and of one frame
+
+
+def moonshine_frames(samples):
+    """Instead of Moonshine's encoder: the mean of the samples that it sees for a frame, twice."""
+    windows = np.lib.stride_tricks.sliding_window_view(samples, FIELD)[::HOP]
+    return np.tile(windows.mean(1)[:, None], (1, 2)).astype(np.float32)
+
+
+@pytest.fixture
+def moonshine(monkeypatch, tmp_path):
+    """A fake onnxruntime, and weights; returns the folder of these."""
+
+    class Session:
+        def __init__(self, path, options, providers):
+            assert (path, providers) == (
+                str(tmp_path / "mine" / "encoder_model.ort"),
+                ["CPUExecutionProvider"],
+            )
+            assert options.intra_op_num_threads == options.inter_op_num_threads == 1
+            assert not options.enable_cpu_mem_arena
+
+        def run(self, outputs, inputs):
+            samples, mask = inputs["input_values"], inputs["attention_mask"]
+            assert outputs is None and len(inputs) == 2
+            assert mask.dtype == np.int64 and mask.shape == samples.shape and mask.all()
+            return [moonshine_frames(samples[0])[None]]
+
+    onnxruntime = ModuleType("onnxruntime")
+    onnxruntime.InferenceSession = Session
+    onnxruntime.SessionOptions = type("SessionOptions", (), {"enable_cpu_mem_arena": True})
+    monkeypatch.setitem(sys.modules, "onnxruntime", onnxruntime)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    known = ENCODERS["moonshine-tiny"]._replace(
+        size=4, digest=hashlib.sha256(b"weights").hexdigest(), packages=("toy-moonshine",)
+    )
+    monkeypatch.setattr(public_weights, "ENCODERS", {"toy": known})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "encoder_model.ort").write_bytes(b"weights")
+    return tmp_path / "mine"
+
+
+def test_moonshines_frames_of_24_ms_become_two_of_20_ms_side_by_side(moonshine):
+    ramp = np.arange(20 * FRAME, dtype=np.float32) / 1e6
+    frames = load_public("toy", moonshine)(ramp)
+    assert frames.shape == (20, 4) and frames.dtype == np.float32
+    middles = (np.arange(40) * 320 + 159.5) / 1e6  # of each 20 ms
+    halves = frames.reshape(40, 2)
+    np.testing.assert_array_equal(halves[:, 0], halves[:, 1])
+    inside = slice(1, 38)  # the last sample is followed by silence
+    np.testing.assert_allclose(halves[inside, 0], middles[inside], atol=1e-8)
+    assert halves[0, 0] == moonshine_frames(ramp)[0, 0]  # its middle is at 28 ms
+
+
+@given(st.integers(1, 6 * FRAME) | st.integers(LONGEST, LONGEST + FRAME))
+def test_any_length_has_moonshine_frames(count):
+    padded = np.zeros(frame_count(count) * FRAME + 5 * FRAME, np.float32)
+    frames = _resampled(moonshine_frames(padded), len(padded) // FRAME)
+    assert frames.shape == (frame_count(count) + 5, 4) and np.isfinite(frames).all()
+
+
+def test_without_moonshine_one_line_names_its_extra(moonshine, monkeypatch):
+    line = "the encoder toy is not installed: pip install -c constraints.txt -e '.[plus-small]'"
+    with pytest.raises(UserError) as error:
+        load_public("toy")  # no such package; and nowhere to download it from
+    assert str(error.value) == line
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # importing it fails
+    with pytest.raises(UserError) as error:
+        load_public("toy", moonshine)
+    assert str(error.value) == line
+
+
+def test_moonshines_weights_are_opened_in_their_package(moonshine, monkeypatch, tmp_path):
+    install(monkeypatch, tmp_path / "site", "toy-moonshine", {"encoder_model.ort": b"weights"})
+    assert find_weights("toy") == tmp_path / "site" / "toy_moonshine" / "data"
+
+
+# With the encoders themselves, where they are installed
 
 
 @pytest.fixture(scope="module")
@@ -406,3 +481,18 @@ def test_whispers_frames_do_not_depend_on_what_was_encoded_before(whisper):
     whisper(noise(70_001, seed=1))
     np.testing.assert_array_equal(whisper(samples), first)
     assert not np.array_equal(whisper(noise(20_000, seed=1)), first)
+
+
+def test_moonshine_gives_frames_that_do_not_depend_on_what_was_encoded_before():
+    pytest.importorskip("onnxruntime")
+    try:
+        distribution("moonshine-voice")
+    except PackageNotFoundError:
+        pytest.skip("moonshine-voice is not installed")
+    moonshine = load_public("moonshine-tiny")
+    for count in (0, 1, FRAME, FRAME + 1, 16_000):
+        assert moonshine(noise(count)).shape == (frame_count(count), 576)
+    samples = noise(20_000)
+    first = moonshine(samples)
+    np.testing.assert_array_equal(moonshine(samples), first)
+    assert np.isfinite(first).all() and first.std() > 0.1

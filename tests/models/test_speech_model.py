@@ -146,7 +146,7 @@ def test_frames_are_cached_on_disk(monkeypatch, tmp_path):
 
     def fail(name):
         encoder = fake_encoder(name)
-        return PublicEncoder(name, encoder.size, "digest", encoder.mel, lambda mel: 1 / 0)
+        return PublicEncoder(name, encoder.size, "digest", lambda samples: 1 / 0)
 
     monkeypatch.setattr(public, "load_public", fail)
     again = frozen.FrozenFeatures("whisper-base")
@@ -155,7 +155,9 @@ def test_frames_are_cached_on_disk(monkeypatch, tmp_path):
 
 
 def test_an_unknown_encoder_is_refused():
-    with pytest.raises(UserError, match=r"'whisper-huge' is not one of: whisper-base"):
+    with pytest.raises(
+        UserError, match=r"'whisper-huge' is not one of: moonshine-tiny, whisper-base"
+    ):
         frozen.FrozenFeatures("whisper-huge")
 
 

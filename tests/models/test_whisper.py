@@ -13,8 +13,9 @@ from torch.nn import functional
 
 from asr.audio.mel import mel_filters
 from asr.errors import UserError
-from asr.models.encoders import frozen, public
-from asr.models.encoders.public import ENCODERS, PublicEncoder, find_weights
+from asr.models.encoders import frozen, public, public_weights
+from asr.models.encoders.public import PublicEncoder
+from asr.models.encoders.public_weights import ENCODERS, find_weights
 from asr.models.encoders.whisper import WhisperEncoder, load_whisper, read_encoder
 
 SIZE = 128
@@ -235,7 +236,7 @@ def weights(monkeypatch, tmp_path):
     known = ENCODERS["whisper-base"]._replace(
         size=SIZE, digest=hashlib.sha256(content).hexdigest(), packages=("not-installed",)
     )
-    monkeypatch.setattr(public, "ENCODERS", {"whisper-base": known})
+    monkeypatch.setattr(public_weights, "ENCODERS", {"whisper-base": known})
     monkeypatch.setattr(frozen, "ENCODERS", {"whisper-base": known})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for module in ("ctranslate2", "faster_whisper", "faster_whisper.utils"):
@@ -249,7 +250,7 @@ def weights(monkeypatch, tmp_path):
 @pytest.fixture
 def gpu(monkeypatch):
     """Treat the CPU as a GPU."""
-    monkeypatch.setattr(frozen, "_runs_batches", lambda device: True)
+    monkeypatch.setattr(frozen, "_is_gpu", lambda device: True)
     return torch.device("cpu")
 
 
@@ -276,9 +277,7 @@ def test_samples_on_a_gpu_are_encoded_in_a_batch(weights, gpu):
 
 def toy_encoder(name, path=None):
     encoder = fake_encoder(name)
-    return PublicEncoder(
-        name, SIZE, "digest", encoder.mel, lambda mel: encoder.encode(mel)[:, :SIZE]
-    )
+    return PublicEncoder(name, SIZE, "digest", lambda each: encoder.encode(each)[:, :SIZE])
 
 
 def test_long_utterances_are_encoded_one_by_one(weights, gpu, monkeypatch):
@@ -291,6 +290,17 @@ def test_long_utterances_are_encoded_one_by_one(weights, gpu, monkeypatch):
     toy = public.frame_cache(None, toy_encoder("whisper-base"))
     np.testing.assert_array_equal(found[0].numpy(), toy(samples[0].numpy()))
     assert not found[1, 8:].any()
+
+
+def test_an_encoder_of_another_family_is_run_one_by_one_on_a_gpu(gpu, monkeypatch):
+    monkeypatch.setattr(public, "load_public", fake_encoder)
+    samples, lengths = batch([9000, 1000])
+    features = frozen.FrozenFeatures("moonshine-tiny")
+    features.load(None, gpu)
+    found, counts = features(samples, lengths)
+    assert counts.tolist() == [15, 2] and found.shape == (2, 15, 576)
+    toy = public.frame_cache(None, fake_encoder("moonshine-tiny"))
+    np.testing.assert_array_equal(found[0].numpy(), toy(samples[0].numpy()))
 
 
 def test_frames_kept_on_disk_are_used_on_a_gpu(weights, gpu, monkeypatch, tmp_path):

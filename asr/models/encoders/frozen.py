@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from asr.audio.cache import ContentCache
 from asr.errors import UserError
 from asr.models.encoders.public import (
-    ENCODERS,
     LONGEST_PART,
     SECONDS_PER_FRAME,
     frame_count,
     open_frames,
 )
+from asr.models.encoders.public_weights import ENCODERS
 from asr.models.encoders.whisper import WhisperEncoder, load_whisper
 
 
@@ -25,8 +25,8 @@ class FrozenFeatures(nn.Module):
 
     The encoder is loaded on first use. It has no parameters here: its weights are neither trained
     nor saved with the model. Each utterance is encoded on its own, on the CPU, in 8 bits. If no
-    frames are kept on disk, samples on a GPU are encoded there in batches, in the precision of
-    autocast; only utterances longer than 29 s are still encoded on the CPU.
+    frames are kept on disk, Whisper's encoders encode samples on a GPU there in batches, in the
+    precision of autocast; only utterances longer than 29 s are still encoded on the CPU.
     """
 
     seconds_per_frame = SECONDS_PER_FRAME
@@ -56,7 +56,7 @@ class FrozenFeatures(nn.Module):
         Raises:
             UserError: the encoder or its engine is not installed, or its weights differ.
         """
-        if cache is None and device is not None and _runs_batches(device):
+        if cache is None and device is not None and self._runs_batches(device):
             self._whisper = [load_whisper(self.name).to(device)]
             self._cache = None
         else:
@@ -75,11 +75,15 @@ class FrozenFeatures(nn.Module):
         device = samples.device
         counts = [frame_count(length) for length in lengths.tolist()]
         kept = self._cache is not None and self._cache.folder is not None
-        if _runs_batches(device) and not kept:
+        if self._runs_batches(device) and not kept:
             features = self._in_a_batch(samples, lengths, counts)
         else:
             features = self._one_by_one(samples, lengths, counts)
         return features, torch.tensor(counts, device=device)
+
+    def _runs_batches(self, device: torch.device) -> bool:
+        """Whether the encoder runs on a device in padded batches."""
+        return _is_gpu(device) and ENCODERS[self.name].family == "whisper"
 
     def _in_a_batch(self, samples: Tensor, lengths: Tensor, counts: list[int]) -> Tensor:
         """Return features (B, T, size) of samples (B, S), encoded on their device."""
@@ -109,6 +113,5 @@ class FrozenFeatures(nn.Module):
         return torch.from_numpy(features).to(samples.device)
 
 
-def _runs_batches(device: torch.device) -> bool:
-    """Whether the encoder runs on a device in padded batches."""
+def _is_gpu(device: torch.device) -> bool:
     return device.type == "cuda"

@@ -26,9 +26,8 @@ from asr.models.encoders.public import (
     LONGEST_PART,
     SAMPLES_PER_FRAME,
     SILENT_FRAMES,
-    WEIGHTS,
-    checked_weights,
 )
+from asr.models.encoders.public_weights import checked_weights, known_encoder
 
 WINDOW = 400  # samples
 HOP = 160
@@ -123,7 +122,7 @@ def load_whisper(name: str, path: Path | None = None) -> WhisperEncoder:
         UserError: the name is unknown, the weights are not installed, or are others.
     """
     folder, _ = checked_weights(name, path)
-    return WhisperEncoder(read_encoder(folder / WEIGHTS))
+    return WhisperEncoder(read_encoder(folder / known_encoder(name).weights))
 
 
 class WhisperEncoder(nn.Module):

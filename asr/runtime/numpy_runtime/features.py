@@ -13,8 +13,9 @@ from asr.audio.mel import HOP_MS, MELS, SECONDS_PER_FRAME, WINDOW_MS, mel_filter
 from asr.audio.read import SAMPLE_RATE
 from asr.errors import UserError
 from asr.lazy import Lazy
-from asr.models.encoders.public import ENCODERS, open_frames
 from asr.models.encoders.public import SECONDS_PER_FRAME as PUBLIC_SECONDS_PER_FRAME
+from asr.models.encoders.public import open_frames
+from asr.models.encoders.public_weights import ENCODERS
 from asr.models.settings import SpeechSettings
 from asr.runtime.numpy_runtime.layers import Array
 
