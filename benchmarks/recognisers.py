@@ -36,6 +36,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 RATE = 16_000
 ENGLISH_HOURS = "34, and 43 synthetic; teacher english-plus"
 PLUS_HOURS = "28, and 32 synthetic; on an encoder of 680,000"
+PLUS_SMALL_HOURS = "16, after those of english-plus; on an encoder of 200,000"
 HAMA_PHONEMES = 150  # word boundaries included; its limit is 192
 
 Transcribe = Callable[[Any], str]  # float32 samples (S,) at 16 kHz → text
@@ -69,7 +70,7 @@ def _ours(
     """Load a model of the package; the files include its language models and frozen encoder."""
     from asr.inference.recognizer import Recognizer
     from asr.model_folder import CARD, LANGUAGE_MODEL, PRETRAINED
-    from asr.models.encoders.public_weights import find_weights
+    from asr.models.encoders.public_weights import ENCODERS, find_weights
 
     recognizer = Recognizer.load(name).configured(beam=beam, lm_weight=lm_weight)
     ngrams = PRETRAINED / "english" / LANGUAGE_MODEL
@@ -77,7 +78,9 @@ def _ours(
     files = {path for path in _files(PRETRAINED / name) if path.name != CARD} - words
     encoder = recognizer.loaded.settings.encoder
     if encoder.kind == "frozen":
-        files |= {*_files(find_weights(encoder.public))}
+        known = ENCODERS[encoder.public]
+        weights = _files(find_weights(encoder.public))
+        files |= {path for path in weights if any(map(path.match, known.files))}
     if lm_weight != 0:
         files |= words
         _ = recognizer.loaded.language_model  # loaded now, so that loading is not measured
@@ -161,6 +164,9 @@ RECOGNISERS = {
         lambda: _ours("english-plus", 1, 0), "ctranslate2", PLUS_HOURS
     ),
     "english-plus, default": Recogniser(lambda: _ours("english-plus"), "ctranslate2", PLUS_HOURS),
+    "english-plus-small, default": Recogniser(
+        lambda: _ours("english-plus-small"), "moonshine_voice", PLUS_SMALL_HOURS
+    ),
     "PocketSphinx": Recogniser(_pocketsphinx, "pocketsphinx", "not stated"),
     "hama": Recogniser(_hama, "hama", "not stated"),
     "Whisper tiny.en, int8": Recogniser(

@@ -154,7 +154,10 @@ def test_the_reference_is_that_of_the_code() -> None:
         assert text_of(path) == text, f"{path} is not current: run python docs/build.py --reference"
 
 
-@pytest.mark.parametrize(("column", "model"), [(2, None), (3, "english"), (4, "english-plus")])
+@pytest.mark.parametrize(
+    ("column", "model"),
+    [(2, None), (3, "english"), (4, "english-plus"), (5, "english-plus-small")],
+)
 def test_the_table_of_search_weights_is_that_of_the_models(column: int, model: str | None) -> None:
     row = re.compile(r"\| . \| `(?:--)?([a-z_-]+)`")
     lines = [line for line in SEARCH.read_text("utf-8").splitlines() if row.match(line)]

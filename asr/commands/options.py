@@ -106,8 +106,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "-m",
         "--model",
         metavar="MODEL",
-        help="Model folder, or a model of the package: english, english-plus, english-small "
-        "(default: english).",
+        help="Model folder, or a model of the package: english, english-plus, english-plus-small, "
+        "english-small (default: english).",
     )
 
 
