@@ -87,8 +87,7 @@ def main() -> None:
 
 
 class _Fit:
-    """The least squares of an affine map from frames to wanted values, summed recording by
-    recording."""
+    """Least squares of an affine map from frames to wanted values, in sums over recordings."""
 
     def __init__(self, frames: ContentCache, wanted: Callable[[Samples], Numbers]) -> None:
         self._frames = frames

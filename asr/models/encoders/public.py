@@ -55,10 +55,10 @@ class PublicEncoder:
     def __call__(self, samples: Samples) -> Frames:
         """Encode samples (S,) → (T, size) float32; no samples give (0, size).
 
-        Silence is appended to fill the last frame, and 0.2 s after it, whose frames are
-        dropped. Longer input than 29 s is encoded in
-        parts that are cut on frame boundaries, as equal in length as possible and at most 29 s;
-        the 0.2 s after a part are then those of the recording. Parts are encoded independently.
+        Silence is appended to fill the last frame, and 0.2 s after it, whose frames are dropped.
+        Longer input than 29 s is encoded in parts that are cut on frame boundaries, as equal in
+        length as possible and at most 29 s; the 0.2 s after a part are then those of the
+        recording. Parts are encoded independently.
 
         Raises:
             ValueError: samples are not of one dimension.
