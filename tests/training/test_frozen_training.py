@@ -79,7 +79,7 @@ def test_the_recipe_trains_and_its_model_transcribes(tones, tmp_path):
         ("model.features.mels=40", "features.* is not read"),
         ("model.encoder.channels=8", r"model.encoder.channels = 8 is not read with kind = .frozen"),
         ("augment.tract_lengths=[0.9, 1.1]", "augment.tract_lengths is not read with a frozen"),
-        ("model.encoder.public=whisper-huge", "is not one of: whisper-base"),
+        ("model.encoder.public=whisper-huge", "is not one of: moonshine-tiny"),
     ],
 )
 def test_settings_of_the_other_kind_are_refused(tones, tmp_path, override, message):
