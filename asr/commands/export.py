@@ -1,4 +1,4 @@
-"""`asr export`: write a speech model as ONNX graphs."""
+"""`asr export`: write a model as ONNX graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def run(model: Path, folder: Path, int8: bool) -> int:
     from asr.runtime.onnx_runtime.graph import OPSET
 
     rows = [
-        (each.file.name, f"{each.file.stat().st_size / 1e6:.1f}", f"{each.difference:.1e}")
+        (
+            str(each.file.relative_to(folder)),
+            f"{each.file.stat().st_size / 1e6:.1f}",
+            f"{each.difference:.1e}",
+        )
         for each in export(model, folder, int8)
     ]
     print(text_table(("graph", "MB", "largest difference"), rows))

@@ -36,13 +36,14 @@ def add_export(commands: Any) -> None:
         commands,
         "export",
         "write a model as ONNX graphs",
-        """Copy a speech model to a new folder, together with ONNX graphs of its features, encoder
-and decoder step. The graphs are compared with the model, and the largest difference of each is
-printed. `-m FOLDER` then computes with onnxruntime; other programs can run the graphs too (see
-docs/export.md).""",
+        """Copy a model to a new folder, together with ONNX graphs of its encoder, its decoder step,
+and, of a recogniser, its features and its language model. The graphs are compared with the model,
+and the largest difference of each is printed. `-m FOLDER` then computes with onnxruntime; other
+programs can run the graphs too (see docs/export.md).""",
         """  asr export english english-onnx
   asr export runs/one/model small --int8
-  asr transcribe talk.flac -m small""",
+  asr transcribe talk.flac -m small
+  asr export english-german english-german-onnx""",
     )
     parser.add_argument(
         "model", type=Path, metavar="MODEL", help="Folder, or the name of a packaged model."
@@ -51,7 +52,7 @@ docs/export.md).""",
     parser.add_argument(
         "--int8",
         action="store_true",
-        help="The LSTMs of the encoder compute in 8 bits: smaller, faster, slightly less exact.",
+        help="The LSTMs of a recogniser's encoder compute in 8 bits: smaller, faster, less exact.",
     )
     parser.set_defaults(command="export")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil, inf
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +21,7 @@ from asr.models.settings import SpeechSettings
 from asr.runtime.boundary import BoundaryRefiner
 from asr.runtime.caching import CachingEngine
 from asr.runtime.engine import Engine
-from asr.runtime.load import load_engine
+from asr.runtime.load import load_engine, load_word_step
 from asr.runtime.punctuator import Punctuator
 from asr.runtime.voice_activity import VoiceActivity
 from asr.search.hotwords import HotwordGraph
@@ -40,9 +41,9 @@ class LoadedModel:
     Copies share what has been read, and what one of them reads later.
 
     engine: computes the model. language_model_file: word n-grams (`asr.lm.word_ngrams`), or None;
-    another one is set by `with_language_model`. words: reads it. boundaries: the network that
-    refines word times, or None. voice_activity: that which finds the speech in long recordings, or
-    None.
+    another one is set by `with_language_model`. words: reads it. runtime: as given to `load`.
+    boundaries: the network that refines word times, or None. voice_activity: that which finds the
+    speech in long recordings, or None.
     decoding: the model's own defaults of the search. calibration: of word confidence with these
     defaults, or None. plausibility: of segments with these defaults, or None. writer: reads the
     model that writes transcripts with punctuation and case, or None. hotwords: words that the
@@ -54,6 +55,7 @@ class LoadedModel:
     settings: SpeechSettings
     language_model_file: Path | None = None
     words: Lazy[WordModel] | None = None
+    runtime: str = "auto"
     boundaries: BoundaryRefiner | None = None
     voice_activity: VoiceActivity | None = None
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
@@ -88,7 +90,8 @@ class LoadedModel:
             vocabulary,
             settings,
             language_model_file=file,
-            words=None if file is None else Lazy(lambda: WordModel.load(file, vocabulary)),
+            words=None if file is None else _reader(file, vocabulary, runtime),
+            runtime=runtime,
             boundaries=BoundaryRefiner.load(boundaries, vocabulary) if boundaries else None,
             voice_activity=VoiceActivity.load(voice_activity) if voice_activity else None,
             decoding=from_table(DecodingOptions, usage.decoding, f"{folder.path}: decoding"),
@@ -127,7 +130,7 @@ class LoadedModel:
         return replace(
             self,
             language_model_file=file,
-            words=Lazy(lambda: WordModel.load(file, self.vocabulary)),
+            words=_reader(file, self.vocabulary, self.runtime),
         ).uncalibrated()
 
     def word_penalty(self, weight: float) -> WordPenalty:
@@ -224,6 +227,11 @@ class LoadedModel:
         return replace(
             self, engine=CachingEngine(engine, seconds, SAMPLE_RATE) if seconds else engine
         )
+
+
+def _reader(file: Path, vocabulary: Vocabulary, runtime: str) -> Lazy[WordModel]:
+    load_step = partial(load_word_step, runtime=runtime)
+    return Lazy(lambda: WordModel.load(file, vocabulary, load_step))
 
 
 def _fitted(kind: type[Fitted], table: Mapping[str, float], where: str) -> Fitted | None:

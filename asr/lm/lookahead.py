@@ -27,7 +27,7 @@ from asr.lm.arpa import is_arpa, read_arpa
 from asr.lm.characters import NgramModel
 from asr.lm.lexicon import Lexicon, spell
 from asr.lm.ranges import NgramRanges
-from asr.lm.recurrent import RecurrentWords
+from asr.lm.recurrent import LoadStep, LSTMWords, RecurrentWords
 from asr.lm.word_ngrams import Floats, Integers, WordNgrams
 from asr.model_folder import CONFIG
 from asr.search.contract import Booleans
@@ -111,11 +111,14 @@ class WordModel:
         self._recurrent = recurrent
 
     @classmethod
-    def load(cls, path: Path | str, vocabulary: Vocabulary) -> WordModel:
+    def load(
+        cls, path: Path | str, vocabulary: Vocabulary, load_step: LoadStep = LSTMWords.load
+    ) -> WordModel:
         """Read word n-grams, and a recurrent model from the folder of the same name, if any.
 
         path: of the n-grams, or of a file in the ARPA format; the folder has its name without the
             suffix.
+        load_step: see `RecurrentWords.load`.
 
         Raises:
             UserError: as `WordNgrams.load`, `read_arpa` and `RecurrentWords.load`.
@@ -131,7 +134,7 @@ class WordModel:
         if (folder / CONFIG).is_file():  # read last and without the n-grams: a lower peak of memory
             words, unigrams = ngrams.words, ngrams.unigrams
             del ngrams
-            model._recurrent = RecurrentWords.load(folder, words, unigrams)
+            model._recurrent = RecurrentWords.load(folder, words, unigrams, load_step)
         return model
 
     def start(self, batch: int) -> WordState:

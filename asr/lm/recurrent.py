@@ -9,11 +9,11 @@ models". `asr.models.language` has the same model for training.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,26 @@ class RecurrentContext:
     cell: Singles
     sums: Floats
     unknown: float
+
+
+class WordStep(Protocol):
+    """What computes a recurrent model of V words with a state of size H."""
+
+    @property
+    def size(self) -> int:
+        """V, the number of words."""
+
+    @property
+    def state_size(self) -> int:
+        """H, the size of output and cell."""
+
+    def step(
+        self, words: Integers, output: Singles, cell: Singles
+    ) -> tuple[Singles, Singles, Singles]:
+        """Advance n states by a word each: words (n,), output and cell (n, H).
+
+        Returns the probabilities (n, V) of the next words, and the new output and cell.
+        """
 
 
 class LSTMWords:
@@ -104,24 +124,34 @@ class LSTMWords:
             if value.shape != shape:
                 raise ValueError(name)
 
+    @classmethod
+    def load(cls, folder: Path) -> LSTMWords:
+        """Read the weights of a model folder.
+
+        Raises:
+            UserError: they are missing, damaged, or no language model's.
+        """
+        weights = read_arrays(folder / WEIGHTS, packed=[EMBEDDING])
+        try:
+            return cls(weights)
+        except (KeyError, ValueError) as error:
+            raise UserError(f"{folder / WEIGHTS}: lacks or does not fit: {error}") from error
+
     @property
     def size(self) -> int:
-        """V, the number of words."""
+        """See `WordStep.size`."""
         parts: list[int] = [self._first[0].shape[-1] - len(self._rarer)]
         return sum(parts + [len(bias) for _, _, bias in self._rarer])
 
     @property
     def state_size(self) -> int:
-        """H, the size of output and cell."""
+        """See `WordStep.state_size`."""
         return len(self._bias) // 4
 
     def step(
         self, words: Integers, output: Singles, cell: Singles
     ) -> tuple[Singles, Singles, Singles]:
-        """Advance n states by a word each: words (n,), output and cell (n, H).
-
-        Returns the probabilities (n, V) of the next words, and the new output and cell.
-        """
+        """See `WordStep.step`."""
         embedded = self._embedding[words].astype(np.float32)
         if self._scale is not None:
             embedded *= self._scale[words, None]
@@ -141,11 +171,14 @@ class LSTMWords:
         return np.concatenate(parts, axis=-1), output, cell
 
 
+LoadStep = Callable[[Path], WordStep]
+
+
 class RecurrentWords:
     """A recurrent model of the words of a `WordNgrams`, with the word numbers of the latter."""
 
     def __init__(
-        self, model: LSTMWords, vocabulary: Vocabulary, words: Sequence[str], unigrams: Floats
+        self, model: WordStep, vocabulary: Vocabulary, words: Sequence[str], unigrams: Floats
     ) -> None:
         """Match the words of the model, by its vocabulary, to `words` and `unigrams` of n-grams."""
         self._model = model
@@ -160,8 +193,16 @@ class RecurrentWords:
         self._others = np.concatenate([[0.0], np.cumsum(others / others.sum())])  # (W + 4,)
 
     @classmethod
-    def load(cls, folder: Path, words: Sequence[str], unigrams: Floats) -> RecurrentWords:
-        """Read a model folder; words, unigrams: see `WordNgrams`.
+    def load(
+        cls,
+        folder: Path,
+        words: Sequence[str],
+        unigrams: Floats,
+        load_step: LoadStep = LSTMWords.load,
+    ) -> RecurrentWords:
+        """Read a model folder.
+
+        words, unigrams: see `WordNgrams`. load_step: reads what computes the model.
 
         Raises:
             UserError: the folder holds no language model, or is damaged.
@@ -172,11 +213,7 @@ class RecurrentWords:
         vocabulary = Vocabulary.from_json(read.vocabularies["words"])
         if vocabulary.kind != "words":
             raise UserError(f"{folder}: a vocabulary of {vocabulary.kind}, wanted words")
-        weights = read_arrays(folder / WEIGHTS, packed=[EMBEDDING])
-        try:
-            model = LSTMWords(weights)
-        except (KeyError, ValueError) as error:
-            raise UserError(f"{folder / WEIGHTS}: lacks or does not fit: {error}") from error
+        model = load_step(folder)
         if model.size != len(vocabulary):
             raise UserError(f"{folder}: {model.size} words, but {len(vocabulary)} in words.json")
         return cls(model, vocabulary, words, unigrams)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from asr.errors import UserError
-from asr.model_folder import ENCODER_GRAPH, WEIGHTS, ModelFolder
+from asr.lm.recurrent import LSTMWords, WordStep
+from asr.model_folder import ENCODER_GRAPH, STEP_GRAPH, WEIGHTS, ModelFolder
 from asr.models.settings import SpeechSettings, TranslationSettings
 from asr.runtime.engine import Engine, TextEngine
 from asr.runtime.names import RUNTIMES
@@ -14,6 +17,9 @@ from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.translation import NumpyTextEngine
 from asr.runtime.numpy_runtime.translation import unsupported as unsupported_text
 from asr.weights import read_arrays
+
+if TYPE_CHECKING:
+    from asr.runtime.onnx_runtime.engine import Graphs
 
 
 def load_engine(
@@ -38,11 +44,7 @@ def load_engine(
         from asr.runtime.torch_engine import TorchEngine
 
         return TorchEngine(load_speech_model(folder, vocabulary_size).to(choose_device(device)))
-    weights, graphs = read_arrays(folder.path / WEIGHTS), None
-    if runtime == "onnx" or (runtime == "auto" and _can_run_graphs(folder)):
-        from asr.runtime.onnx_runtime.engine import Graphs
-
-        graphs = Graphs.load(folder.path)
+    weights, graphs = read_arrays(folder.path / WEIGHTS), _graphs(folder, runtime)
     try:
         if graphs is None:
             return NumpyEngine(settings, weights, vocabulary_size)
@@ -71,13 +73,26 @@ def load_text_engine(
 
         model = load_translation_model(folder, settings, *sizes)
         return TorchTextEngine(model.to(choose_device(device)))
-    if runtime == "onnx":
-        raise UserError(f"{folder.path}: a translation model has no graphs: use the runtime numpy")
-    weights = read_arrays(folder.path / WEIGHTS)
+    weights, graphs = read_arrays(folder.path / WEIGHTS), _graphs(folder, runtime)
     try:
-        return NumpyTextEngine(settings, weights, *sizes)
+        if graphs is None:
+            return NumpyTextEngine(settings, weights, *sizes)
+        return graphs.text_engine(settings, weights, sizes)
     except ValueError as error:
         raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
+
+
+def load_word_step(folder: Path, runtime: str = "auto") -> WordStep:
+    """Load the recurrent language model of a folder: its graph if there is one, else NumPy.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    if runtime in ("auto", "onnx") and _can_run(folder, STEP_GRAPH):
+        from asr.runtime.onnx_runtime.engine import GraphWords
+
+        return GraphWords.load(folder)
+    return LSTMWords.load(folder)
 
 
 def _resolved(device: str, runtime: str) -> str:
@@ -106,5 +121,14 @@ def _wants_torch(folder: ModelFolder, reason: str | None, device: str, runtime: 
     return runtime == "torch" or reason is not None
 
 
-def _can_run_graphs(folder: ModelFolder) -> bool:
-    return (folder.path / ENCODER_GRAPH).is_file() and find_spec("onnxruntime") is not None
+def _graphs(folder: ModelFolder, runtime: str) -> Graphs | None:
+    """Load the graphs of a folder if the runtime, "auto", "numpy" or "onnx", runs them."""
+    if runtime != "onnx" and not (runtime == "auto" and _can_run(folder.path, ENCODER_GRAPH)):
+        return None
+    from asr.runtime.onnx_runtime.engine import Graphs
+
+    return Graphs.load(folder.path)
+
+
+def _can_run(folder: Path, graph: str) -> bool:
+    return (folder / graph).is_file() and find_spec("onnxruntime") is not None

@@ -13,24 +13,31 @@ representations by measuring their equivariance and equivalence"; Bansal, Nakkir
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from tqdm import tqdm
 
 from asr.audio.cache import ContentCache, Samples
 from asr.audio.read import read
 from asr.corpora.manifest import Utterance, read_manifest
 from asr.errors import UserError, exit_status
-from asr.models.encoders.public import open_frames
+from asr.models.encoders.public import Frames, open_frames
+from asr.models.encoders.public_weights import known_encoder
 from asr.models.folder import WEIGHTS, read_folder, read_weights, save_folder
 
 LEAST_DEVIATION = 1e-3  # of a channel of the frames
+EVERY_HELD_OUT = 10  # of so many recordings one is left out of the fit
 RIDGE = 1e-3  # of the mean of the squares, added to each of them
+
+FIRST_LAYER = (
+    *("normalizer.mean", "normalizer.std"),
+    *("encoder.enter.weight", "encoder.enter.bias"),
+)
 
 Numbers = NDArray[np.float64]
 
@@ -49,86 +56,81 @@ def main() -> None:
     encoder = dict(folder.model["encoder"])
     if encoder["kind"] != "frozen":
         raise UserError(f"{folder.path}: no head on a public encoder")
-    utterances = [each for path in given.audio for each in read_manifest(path)][:: given.every]
-    state = read_weights(folder.path / WEIGHTS)
-    mean, deviation, weight, bias = (
-        state[name].double().numpy()
-        for name in (
-            "normalizer.mean",
-            "normalizer.std",
-            "encoder.enter.weight",
-            "encoder.enter.bias",
-        )
-    )
-    old = open_frames(encoder["public"], given.cache)
+    weights = read_weights(folder.path / WEIGHTS)
+    first = FirstLayer(open_frames(encoder["public"], given.cache), weights)
     new = open_frames(given.public, given.cache)
-    model = folder.model | {"encoder": encoder | {"public": given.public}}
+    utterances = [each for path in given.audio for each in read_manifest(path)][:: given.every]
+    fit = Fit(known_encoder(given.public).size, len(first.bias))
 
-    def wanted(samples: Samples) -> Numbers:
-        values: Numbers = (old(samples) - mean) / deviation @ weight.T + bias
-        return values
-
-    fitted = _Fit(new, wanted)
-    held_out = utterances[9::10]
-    fitted.see(each for index, each in enumerate(utterances) if index % 10 != 9)
-    map_, offset = fitted.solve()
-    print(f"explained of {len(held_out)} recordings: {fitted.explained(held_out):.3f}")
-    new_mean, new_deviation = fitted.statistics()
-    state |= {
-        name: torch.tensor(value, dtype=torch.float32)
-        for name, value in {
-            "normalizer.mean": new_mean,
-            "normalizer.std": new_deviation,
-            "encoder.enter.weight": map_ * new_deviation,
-            "encoder.enter.bias": offset + map_ @ new_mean,
-        }.items()
-    }
-    save_folder(given.target, folder.task, model, folder.vocabularies, state, folder.notes)
-
-
-class _Fit:
-    """Least squares of an affine map from frames to wanted values, in sums over recordings."""
-
-    def __init__(self, frames: ContentCache, wanted: Callable[[Samples], Numbers]) -> None:
-        self._frames = frames
-        self._wanted = wanted
-        self._squares: Any = 0.0  # (size + 1, size + 1), the last of a 1 beside each frame
-        self._products: Any = 0.0  # (size + 1, wanted)
-
-    def see(self, utterances: Iterable[Utterance]) -> None:
-        """Add recordings."""
-        for each in tqdm(list(utterances), unit="recording"):
-            frames, values = self._pair(each)
-            self._squares = self._squares + frames.T @ frames
-            self._products = self._products + frames.T @ values
-
-    def _pair(self, utterance: Utterance) -> tuple[Numbers, Numbers]:
+    def pair(utterance: Utterance) -> tuple[Frames, Numbers]:
         samples = read(utterance.audio).samples
-        frames = self._frames(samples).astype(np.float64)
-        return np.concatenate([frames, np.ones((len(frames), 1))], 1), self._wanted(samples)
+        return new(samples), first(samples)
 
-    def statistics(self) -> tuple[Numbers, Numbers]:
-        """Return mean and deviation of each channel of the frames."""
+    learnt = [each for index, each in enumerate(utterances, 1) if index % EVERY_HELD_OUT]
+    for each in tqdm(learnt, unit="recording"):
+        fit.see(*pair(each))
+    pairs = [pair(each) for each in utterances[EVERY_HELD_OUT - 1 :: EVERY_HELD_OUT]]
+    print(f"explained of {len(pairs)} recordings: {fit.explained(pairs):.3f}")
+    weights |= fit.layer()
+    model = folder.model | {"encoder": encoder | {"public": given.public}}
+    save_folder(given.target, folder.task, model, folder.vocabularies, weights, folder.notes)
+
+
+class FirstLayer:
+    """The first layer of a head: samples → its outputs (T, E) for the frames of its encoder."""
+
+    def __init__(self, frames: ContentCache, weights: Mapping[str, Tensor]) -> None:
+        self._frames = frames
+        self._mean, self._deviation, self._matrix, self.bias = (
+            weights[name].double().numpy() for name in FIRST_LAYER
+        )
+
+    def __call__(self, samples: Samples) -> Numbers:
+        """Return the outputs (T, E) for a recording."""
+        normalised = (self._frames(samples) - self._mean) / self._deviation
+        found: Numbers = normalised @ self._matrix.T + self.bias
+        return found
+
+
+class Fit:
+    """Least squares of an affine map from frames (T, size) to values (T, E), in sums over pairs."""
+
+    def __init__(self, size: int, values: int) -> None:
+        self._squares = np.zeros((size + 1, size + 1))  # the last of a 1 beside each frame
+        self._products = np.zeros((size + 1, values))
+
+    def see(self, frames: Frames, values: Numbers) -> None:
+        """Add a recording."""
+        given = np.append(frames.astype(np.float64), np.ones((len(frames), 1)), axis=1)
+        self._squares += given.T @ given
+        self._products += given.T @ values
+
+    def layer(self) -> dict[str, Tensor]:
+        """Return the weights of the layer, and mean and deviation of the frames, by name."""
+        matrix, offset = self._solution()
         count = self._squares[-1, -1]
         mean = self._squares[-1, :-1] / count
         variance = np.diag(self._squares)[:-1] / count - mean**2
-        return mean, np.sqrt(np.maximum(variance, LEAST_DEVIATION**2))
+        deviation = np.sqrt(np.maximum(variance, LEAST_DEVIATION**2))
+        values = mean, deviation, matrix * deviation, offset + matrix @ mean
+        return {
+            name: torch.tensor(value, dtype=torch.float32)
+            for name, value in zip(FIRST_LAYER, values, strict=True)
+        }
 
-    def solve(self) -> tuple[Numbers, Numbers]:
-        """Return the map (wanted, size) and its offset (wanted,)."""
-        ridge = RIDGE * np.diag(self._squares)[:-1].mean()
-        penalty = np.diag(np.append(np.full(len(self._squares) - 1, ridge), 0.0))
-        solution = np.linalg.solve(self._squares + penalty, self._products).T
-        return solution[:, :-1], solution[:, -1]
-
-    def explained(self, utterances: Iterable[Utterance]) -> float:
-        """Return the share of the variance of recordings' wanted values that the map explains."""
-        map_, offset = self.solve()
-        pairs = [self._pair(each) for each in utterances]
-        values = np.concatenate([values for _, values in pairs])
-        frames = np.concatenate([frames for frames, _ in pairs])
-        rest = values - frames[:, :-1] @ map_.T - offset
+    def explained(self, pairs: Sequence[tuple[Frames, Numbers]]) -> float:
+        """Return the share of the variance of the recordings' values that the map explains."""
+        matrix, offset = self._solution()
+        frames, values = (np.concatenate(each) for each in zip(*pairs, strict=True))
+        rest = values - frames @ matrix.T - offset
         return float(1 - np.square(rest).sum() / np.square(values - values.mean(0)).sum())
+
+    def _solution(self) -> tuple[Numbers, Numbers]:
+        """Return the matrix (E, size) and the offset (E,)."""
+        ridge = np.full(len(self._squares), RIDGE * np.diag(self._squares)[:-1].mean())
+        ridge[-1] = 0.0
+        solution = np.linalg.solve(self._squares + np.diag(ridge), self._products).T
+        return solution[:, :-1], solution[:, -1]
 
 
 if __name__ == "__main__":

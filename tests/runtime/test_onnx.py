@@ -13,6 +13,7 @@ import pytest
 from fake_encoder import fake_encoder
 from small_models import PLAIN, SUPPORTED, SYMBOLS, UNSUPPORTED, audio, close, random_model, row_of
 from tiny_model import write_tiny_model
+from tiny_punctuator import write_tiny_punctuator
 from tiny_translator import write_tiny_translator
 
 from asr.checksums import renew_checksum
@@ -140,19 +141,23 @@ def test_a_model_is_exported_or_the_reason_is_given():
 def test_what_cannot_be_exported_leaves_nothing(tmp_path, capsys):
     target = tmp_path / "out"
     masked = write_tiny_model(tmp_path / "masked", silence_mask=True)
+    dots = write_tiny_translator(tmp_path / "dots", kind="scaled_dot")
     translator = write_tiny_translator(tmp_path / "translator")
-    for source, problem in (
-        (masked, "not exported: the graphs have no attention.silence_mask = true"),
-        (translator, "a model for translation, but one for speech is wanted"),
-        (tmp_path / "nothing", "not a model folder"),
+    written = write_tiny_punctuator(tmp_path / "written")
+    for source, options, problem in (
+        (masked, [], "not exported: the graphs have no attention.silence_mask = true"),
+        (dots, [], 'not exported: the graphs have no attention.kind = "scaled_dot"'),
+        (translator, ["--int8"], "a model for translation: only speech is encoded in int8"),
+        (written, [], "a model for written has no graphs"),
+        (tmp_path / "nothing", [], "not a model folder"),
     ):
-        assert main(["export", str(source), str(target)]) == 2
+        assert main(["export", str(source), str(target), *options]) == 2
         assert problem in capsys.readouterr().err
     target.mkdir()
     assert main(["export", str(write_tiny_model(tmp_path / "tiny")), str(target)]) == 2
     assert "exists" in capsys.readouterr().err
     assert sorted(each.name for each in tmp_path.iterdir()) == [
-        *("masked", "out", "tiny", "translator")
+        *("dots", "masked", "out", "tiny", "translator", "written")
     ]
 
 

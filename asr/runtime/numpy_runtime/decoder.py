@@ -67,7 +67,7 @@ class DecoderLayers:
     ) -> None:
         """Take the weights of "decoder" of a model folder.
 
-        given_step: computes the steps in place of NumPy, without a window that is set later.
+        given_step: computes steps in place of NumPy; see `is_given`.
         """
         self._given_step = given_step
         self.attention = NumpyAttention(weights, attention)
@@ -127,10 +127,13 @@ class DecoderLayers:
             hidden = np.tanh(self._initial(backward))
         return NumpyState(hidden[:, None], self.attention.start(memory))
 
-    @property
-    def can_project(self) -> bool:
-        """Whether `step` reads `projected`."""
-        return self._given_step is None
+    def is_given(self, hypotheses: int) -> bool:
+        """Whether a step of so many hypotheses of each recording is computed by `given_step`.
+
+        Of several, NumPy is the faster one: it leaves out those that have ended, and projects the
+        annotations once. A window that is set later is computed by NumPy as well.
+        """
+        return self._given_step is not None and hypotheses == 1
 
     def projected(self, memory: Memory) -> Array:
         """Return the annotations' part of gates and readout, (B, T, 3H + R).
@@ -153,7 +156,7 @@ class DecoderLayers:
 
         projected: of the memory, if it is known. alive: see `SearchDecoder.step`.
         """
-        if self._given_step is not None:
+        if self._given_step is not None and self.is_given(tokens.shape[1]):
             return self._given_step(tokens, state, memory)
         if alive is None or alive.all():
             alive = np.ones(tokens.shape, np.bool_)
@@ -220,7 +223,7 @@ class NumpyDecoder:
         """See `SearchDecoder.step`."""
         batch, hypotheses = tokens.shape
         pays = batch == 1 or hypotheses > 1 or self._memory.values.shape[1] == 1
-        if pays and self._projected is None and self._layers.can_project:
+        if pays and self._projected is None and not self._layers.is_given(hypotheses):
             self._projected = self._layers.projected(self._memory)  # kept for the next steps
         log_probs, state = self._layers.step(tokens, state, self._memory, self._projected, alive)
         return Stepped(log_probs, state.alignment.weights, state)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import onnx
-from numpy.typing import NDArray
 
 from asr.models.settings import SpeechSettings
-from asr.runtime.numpy_runtime.layers import NORM_EPSILON, Weights
+from asr.runtime.numpy_runtime.layers import Weights
 from asr.runtime.onnx_runtime.graph import Graph, floats, integers, truths
+from asr.runtime.onnx_runtime.layers import bilstm, first_state, masked, norm
 
 
 def encoder_graph(
@@ -32,7 +31,7 @@ def encoder_graph(
             floats("batch", "annotations", settings.attention.size),
         ),
         "hidden": (
-            _first_state(graph, settings, values, mask),
+            first_state(graph, settings.decoder, size, values, mask),
             floats("batch", 1, settings.decoder.state_size),
         ),
         "annotation_lengths": (lengths, integers("batch")),
@@ -59,10 +58,10 @@ def _annotate(graph: Graph, settings: SpeechSettings) -> tuple[str, str, str]:
             hidden, lengths = _halve(graph, hidden, lengths)
         hidden = _layer(graph, hidden, lengths, at)
     graph.scope = "encoder"
-    hidden = _norm(graph, hidden, "encoder.last_norm")
+    hidden = norm(graph, hidden, "encoder.last_norm")
     mask = graph.mask(lengths, graph.size(hidden, 0))
     values = graph.add("Transpose", hidden, perm=[1, 0, 2])
-    return _masked(graph, values, mask, [2]), lengths, mask
+    return masked(graph, values, mask, [2]), lengths, mask
 
 
 def _front(graph: Graph, features: str, lengths: str, frozen: bool) -> tuple[str, str]:
@@ -82,7 +81,7 @@ def _front(graph: Graph, features: str, lengths: str, frozen: bool) -> tuple[str
         hidden = graph.add("Relu", hidden)
         lengths = _half(graph, lengths)
         mask = graph.mask(lengths, graph.size(hidden, 2))
-        hidden = _masked(graph, hidden, mask, [1, 3])
+        hidden = masked(graph, hidden, mask, [1, 3])
     by_time = graph.add("Transpose", hidden, perm=[2, 0, 1, 3])  # (T, B, C, mels / 4)
     flat = graph.add("Reshape", by_time, graph.constant([0, 0, -1]))
     return graph.linear(flat, "encoder.enter"), lengths
@@ -91,44 +90,15 @@ def _front(graph: Graph, features: str, lengths: str, frozen: bool) -> tuple[str
 def _layer(graph: Graph, hidden: str, lengths: str, at: int) -> str:
     """x + BiLSTM(LayerNorm(x)) of x (T, B, E)."""
     name = graph.scope = f"encoder.layers.{at}"
-    normalised = _norm(graph, hidden, f"encoder.norms.{at}")
-    inputs, states, biases = (
-        graph.constant(_both_ways(graph, name, *parts), f"{name}.{label}")
-        for label, parts in (
-            ("weight_ih", ("weight_ih_l0",)),
-            ("weight_hh", ("weight_hh_l0",)),
-            ("bias", ("bias_ih_l0", "bias_hh_l0")),
-        )
-    )
-    counts = graph.add("Cast", lengths, to=onnx.TensorProto.INT32)
-    size = graph.weight(f"{name}.ahead.weight_hh_l0").shape[1]
-    found = graph.add(  # (T, 2, B, H)
-        "LSTM",
-        *(normalised, inputs, states, biases, counts),
-        direction="bidirectional",
-        hidden_size=size,
-    )
-    joined = graph.add("Transpose", found, perm=[0, 2, 1, 3])
-    return graph.add("Add", hidden, graph.add("Reshape", joined, graph.constant([0, 0, -1])))
-
-
-def _both_ways(graph: Graph, name: str, *parts: str) -> NDArray[np.float32]:
-    """Return parameters of both directions, (2, …), gates in the order that ONNX wants."""
-    ways = []
-    for way in ("ahead", "back"):
-        ordered = []
-        for part in parts:
-            entry, forget, candidate, output = np.split(graph.weight(f"{name}.{way}.{part}"), 4)
-            ordered.append(np.concatenate([entry, output, forget, candidate]))
-        ways.append(np.concatenate(ordered))
-    return np.stack(ways)
+    normalised = norm(graph, hidden, f"encoder.norms.{at}")
+    return graph.add("Add", hidden, bilstm(graph, name, normalised, lengths))
 
 
 def _halve(graph: Graph, hidden: str, lengths: str) -> tuple[str, str]:
     """Join each pair of annotations: (T, B, E) → (⌈T/2⌉, B, E)."""
     graph.scope = "encoder.reduce"
     mask = graph.mask(lengths, graph.size(hidden, 0))
-    hidden = _masked(graph, hidden, graph.add("Transpose", mask, perm=[1, 0]), [2])
+    hidden = masked(graph, hidden, graph.add("Transpose", mask, perm=[1, 0]), [2])
     count = graph.add("Shape", hidden, start=0, end=1)
     odd = graph.add("Mod", count, graph.constant([2]))
     before, after = graph.constant([0, 0, 0]), graph.constant([0, 0])
@@ -141,46 +111,12 @@ def _halve(graph: Graph, hidden: str, lengths: str) -> tuple[str, str]:
     return graph.linear(joined, "encoder.reduce"), _half(graph, lengths)
 
 
-def _first_state(graph: Graph, settings: SpeechSettings, values: str, mask: str) -> str:
-    """Return s₀ (B, 1, H); see `asr.models.initial`."""
-    size = settings.decoder.state_size
-    if settings.decoder.initial == "zero":
-        batch = graph.add("Shape", values, start=0, end=1)
-        shape = graph.add("Concat", batch, graph.constant([1, size]), axis=0)
-        return graph.add("Expand", graph.constant(np.float32(0)), shape)
-    if settings.decoder.initial == "mean":
-        counted = graph.add("Cast", mask, to=onnx.TensorProto.FLOAT)
-        count = graph.add("ReduceSum", counted, graph.constant([1]), keepdims=1)
-        count = graph.add("Max", count, graph.constant(np.float32(1)))
-        total = graph.add("ReduceSum", values, graph.constant([1]), keepdims=1)
-        summary = graph.add("Div", total, graph.add("Unsqueeze", count, graph.constant([2])))
-    else:  # the backward half of the first annotation
-        width = 2 * settings.encoder.state_size
-        edges = ([0, width // 2], [1, width], [1, 2])
-        summary = graph.add("Slice", values, *map(graph.constant, edges))
-    return graph.add("Tanh", graph.linear(summary, "decoder.initial"))
-
-
 def _ctc(graph: Graph, values: str, symbols: int) -> str:
     """Return log-probabilities (B, T·subframes, V)."""
     graph.scope = "ctc"
     logits = graph.linear(values, "ctc.output")
     split = graph.add("Reshape", logits, graph.constant([0, -1, symbols]))
     return graph.add("LogSoftmax", split, axis=-1)
-
-
-def _norm(graph: Graph, values: str, name: str) -> str:
-    parameters = [
-        graph.constant(graph.weight(f"{name}.{part}"), f"{name}.{part}")
-        for part in ("weight", "bias")
-    ]
-    return graph.add("LayerNormalization", values, *parameters, axis=-1, epsilon=NORM_EPSILON)
-
-
-def _masked(graph: Graph, values: str, mask: str, axes: list[int]) -> str:
-    """Set values to 0 where a mask of two axes is False; axes: what the mask lacks."""
-    numbers = graph.add("Cast", mask, to=onnx.TensorProto.FLOAT)
-    return graph.add("Mul", values, graph.add("Unsqueeze", numbers, graph.constant(axes)))
 
 
 def _half(graph: Graph, lengths: str) -> str:

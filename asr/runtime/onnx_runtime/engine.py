@@ -1,4 +1,4 @@
-"""Inference with onnxruntime: encoder and decoder step as graphs, the rest in NumPy."""
+"""Inference with onnxruntime: encoder and steps as graphs, the rest in NumPy."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import onnxruntime
 
 from asr.checksums import read_checksums, read_verified
 from asr.errors import UserError
 from asr.model_folder import ENCODER_GRAPH, STEP_GRAPH, WEIGHTS
-from asr.models.settings import SpeechSettings
+from asr.models.settings import SpeechSettings, TranslationSettings
 from asr.runtime.numpy_runtime.attention import Alignment, Memory
 from asr.runtime.numpy_runtime.decoder import NumpyState
 from asr.runtime.numpy_runtime.encoder import Lengths, pad_rows
 from asr.runtime.numpy_runtime.engine import NumpyEngine
 from asr.runtime.numpy_runtime.layers import Array, Weights
+from asr.runtime.numpy_runtime.translation import NumpyTextEngine
 from asr.search.contract import Integers
 
 BITS = "bits"  # in the metadata of a graph whose products are not in float32
@@ -45,6 +47,17 @@ class Graphs(NamedTuple):
         """
         encoder, step = GraphEncoder(self.encoder), GraphStep(self.step)
         return NumpyEngine(settings, weights, vocabulary_size, encoder, step)
+
+    def text_engine(
+        self, settings: TranslationSettings, weights: Weights, sizes: tuple[int, int]
+    ) -> NumpyTextEngine:
+        """Return the same for text, with vocabularies of these sizes.
+
+        Raises:
+            ValueError: see `NumpyTextEngine`.
+        """
+        encoder, step = GraphTextEncoder(self.encoder), GraphStep(self.step)
+        return NumpyTextEngine(settings, weights, *sizes, encoder, step)
 
 
 class GraphEncoder:
@@ -92,6 +105,38 @@ class GraphStep:
         }
         log_probs, hidden, weights, cumulative = self._session.run(None, given)
         return log_probs, NumpyState(hidden, Alignment(weights, cumulative))
+
+
+class GraphTextEncoder:
+    """An `asr.runtime.numpy_runtime.translation.TextEncoder` in onnxruntime."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self._session = session
+
+    def __call__(self, tokens: Integers, lengths: Lengths) -> Array:
+        """See `TextEncoder`."""
+        (values,) = self._session.run(["annotations"], {"tokens": tokens, "lengths": lengths})
+        return np.asarray(values)
+
+
+class GraphWords:
+    """An `asr.lm.recurrent.WordStep` in onnxruntime."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self._session = session
+        self.size = int(session.get_outputs()[0].shape[1])
+        self.state_size = int(session.get_outputs()[1].shape[1])
+
+    @classmethod
+    def load(cls, folder: Path) -> GraphWords:
+        """Load the graph of a language model; see `load_graph`."""
+        return cls(load_graph(folder, STEP_GRAPH))
+
+    def step(self, words: Integers, output: Array, cell: Array) -> tuple[Array, Array, Array]:
+        """See `WordStep.step`."""
+        given = {"words": words, "output": output, "cell": cell}
+        probabilities, output, cell = self._session.run(None, given)
+        return probabilities, output, cell
 
 
 def load_graph(folder: Path, name: str) -> onnxruntime.InferenceSession:

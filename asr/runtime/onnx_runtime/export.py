@@ -7,36 +7,47 @@ from collections.abc import Callable, Mapping
 from math import isinf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from asr.checksums import CHECKSUMS, digest, write_checksums
 from asr.errors import UserError
+from asr.lm.recurrent import EMBEDDING, LSTMWords
 from asr.model_folder import (
     CARD,
+    CONFIG,
     ENCODER_GRAPH,
     FEATURES_GRAPH,
+    LANGUAGE_MODEL,
     STEP_GRAPH,
     WEIGHTS,
     ModelFolder,
     read_folder,
 )
-from asr.models.settings import SpeechSettings
-from asr.runtime.numpy_runtime import decoder
+from asr.models.settings import LanguageSettings, SpeechSettings, TranslationSettings
+from asr.runtime.numpy_runtime import decoder, translation
 from asr.runtime.numpy_runtime.engine import NumpyEngine
-from asr.runtime.numpy_runtime.layers import Weights
+from asr.runtime.numpy_runtime.translation import NumpyTextEngine
 from asr.runtime.onnx_runtime.encoder import encoder_graph
 from asr.runtime.onnx_runtime.engine import BITS, WEIGHTS_DIGEST
 from asr.runtime.onnx_runtime.features import features_graph
 from asr.runtime.onnx_runtime.step import step_graph
-from asr.runtime.onnx_runtime.verify import largest_differences
+from asr.runtime.onnx_runtime.text_encoder import text_encoder_graph
+from asr.runtime.onnx_runtime.verify import (
+    differences_of_speech,
+    differences_of_text,
+    differences_of_words,
+)
+from asr.runtime.onnx_runtime.words import words_graph
 from asr.tables import from_table
+from asr.text.vocabulary import of_both_sides
 from asr.weights import read_arrays
 
 LARGEST_DIFFERENCE = 1e-4  # of a float32 graph from the NumPy engine
-Write = Callable[[SpeechSettings, Weights, Mapping[str, str]], onnx.ModelProto]
+Settings = TypeVar("Settings", SpeechSettings, TranslationSettings)
+Notes = Mapping[str, str]  # the metadata of a graph
 
 
 class Exported(NamedTuple):
@@ -46,65 +57,137 @@ class Exported(NamedTuple):
     difference: float
 
 
-def not_exported(settings: SpeechSettings) -> str | None:
+class _Graphs(NamedTuple):
+    """How to make the graphs of a model folder, by the names of their files, and verify them.
+
+    differences: of those in a folder, the largest of each from what NumPy computes.
+    """
+
+    make: dict[str, Callable[[Notes], onnx.ModelProto]]
+    differences: Callable[[Path], dict[str, float]]
+
+
+def not_exported(settings: SpeechSettings | TranslationSettings) -> str | None:
     """Return the first setting of a model that the graphs do not have; None if they have all."""
-    attention = settings.attention
-    if (reason := decoder.unsupported(attention, settings.decoder)) is not None:
-        return reason
-    if attention.has_window:
-        return f"attention.window_back = {attention.window_back}"
-    return "attention.silence_mask = true" if attention.silence_mask else None
+    if isinstance(settings, TranslationSettings):
+        reason = translation.unsupported(settings)
+    else:
+        reason = decoder.unsupported(settings.attention, settings.decoder)
+        if settings.attention.silence_mask:
+            reason = reason or "attention.silence_mask = true"
+    if reason is None and settings.attention.has_window:
+        return f"attention.window_back = {settings.attention.window_back}"
+    return reason
 
 
 def export(source: Path, target: Path, int8: bool = False) -> list[Exported]:
-    """Copy a speech model to a new folder, together with its graphs, and verify these.
+    """Copy a model to a new folder, together with its graphs, and verify these.
 
-    int8: the encoder computes in 8 bits.
+    The recurrent language model in the folder of a speech model gets its graph as well.
+    int8: the encoder computes in 8 bits; of a speech model alone.
 
     Raises:
-        UserError: the source is no speech model, or has a setting that is not exported; the target
-            exists; a float32 graph differs from the NumPy engine by more than 1e-4, or a graph of 8
-            bits gives what is not finite.
+        UserError: the source is no model that has graphs, or has a setting that is not exported;
+            the target exists; a float32 graph differs from the NumPy engine by more than 1e-4, or
+            a graph of 8 bits gives what is not finite.
     """
-    folder = read_folder(source, "speech")
-    settings = from_table(SpeechSettings, folder.model)
-    if (reason := not_exported(settings)) is not None:
-        raise UserError(f"{folder.path}: not exported: the graphs have no {reason}")
+    folder = read_folder(source)
+    if int8 and folder.task != "speech":
+        raise UserError(f"{folder.path}: a model for {folder.task}: only speech is encoded in int8")
+    graphs = {Path(): (folder, _graphs(folder))}
+    words = Path(LANGUAGE_MODEL).with_suffix("")
+    if folder.task == "speech" and (folder.path / words / CONFIG).is_file():
+        own = read_folder(folder.path / words, "language")
+        graphs[words] = own, _graphs(own)
     if target.exists():
         raise UserError(f"{target}: exists; name a new folder")
-    weights = read_arrays(folder.path / WEIGHTS)
-    try:
-        engine = NumpyEngine(settings, weights, len(weights["decoder.embedding.weight"]))
-    except (ValueError, KeyError) as error:
-        raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
     target.parent.mkdir(parents=True, exist_ok=True)
+    exported = []
     with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as place:
         written = Path(place) / "model"
         shutil.copytree(folder.path, written)
-        _write_graphs(folder, settings, weights, written, int8)
-        differences = largest_differences(engine, written)
-        for name, difference in differences.items():
-            exact = not (int8 and name == ENCODER_GRAPH)
-            if difference > LARGEST_DIFFERENCE and (exact or isinf(difference)):
-                raise UserError(f"{target}: not written: {name} differs by {difference:.1e}")
-        write_checksums(written, {each.name for each in written.iterdir()} - {CHECKSUMS, CARD})
+        for inside, (each, its) in graphs.items():
+            differences = _write(each, its, written / inside, target / inside, int8)
+            exported += [Exported(target / inside / name, one) for name, one in differences.items()]
         written.rename(target)
-    return [Exported(target / name, difference) for name, difference in differences.items()]
+    return exported
 
 
-def _write_graphs(
-    folder: ModelFolder, settings: SpeechSettings, weights: Weights, written: Path, int8: bool
-) -> None:
-    notes = {WEIGHTS_DIGEST: digest((folder.path / WEIGHTS).read_bytes())}
-    notes["vocabulary"] = folder.vocabularies["vocabulary"]
-    graphs: dict[str, Write] = {ENCODER_GRAPH: encoder_graph, STEP_GRAPH: step_graph}
+def _graphs(folder: ModelFolder) -> _Graphs:
+    """Read the weights of a model folder.
+
+    Raises:
+        UserError: they are damaged, do not fit, or the model cannot be exported.
+    """
+    kinds = {"speech": _of_speech, "translation": _of_translation, "language": _of_language}
+    if folder.task not in kinds:
+        raise UserError(f"{folder.path}: a model for {folder.task} has no graphs")
+    try:
+        return kinds[folder.task](folder)
+    except (ValueError, KeyError) as error:
+        raise UserError(f"{folder.path / WEIGHTS}: {error}") from error
+
+
+def _of_speech(folder: ModelFolder) -> _Graphs:
+    settings = _exportable(folder, from_table(SpeechSettings, folder.model))
+    weights = read_arrays(folder.path / WEIGHTS)
+    engine = NumpyEngine(settings, weights, len(weights["decoder.embedding.weight"]))
+    make = {
+        ENCODER_GRAPH: lambda notes: encoder_graph(settings, weights, notes),
+        STEP_GRAPH: lambda notes: step_graph(settings, weights, notes),
+    }
     if settings.encoder.kind != "frozen":
-        graphs[FEATURES_GRAPH] = features_graph
-    for name, build in graphs.items():
+        make[FEATURES_GRAPH] = lambda notes: features_graph(settings, weights, notes)
+    return _Graphs(make, lambda place: differences_of_speech(engine, place))
+
+
+def _of_translation(folder: ModelFolder) -> _Graphs:
+    settings = _exportable(folder, from_table(TranslationSettings, folder.model))
+    weights = read_arrays(folder.path / WEIGHTS)
+    source, target = of_both_sides(folder.path, folder.vocabularies)
+    engine = NumpyTextEngine(settings, weights, len(source), len(target))
+    make = {
+        ENCODER_GRAPH: lambda notes: text_encoder_graph(settings, weights, notes),
+        STEP_GRAPH: lambda notes: step_graph(settings, weights, notes),
+    }
+    return _Graphs(make, lambda place: differences_of_text(engine, place))
+
+
+def _of_language(folder: ModelFolder) -> _Graphs:
+    settings = from_table(LanguageSettings, folder.model)
+    weights = read_arrays(folder.path / WEIGHTS, packed=[EMBEDDING])
+    model = LSTMWords(weights)
+    make = {STEP_GRAPH: lambda notes: words_graph(settings, weights, notes)}
+    return _Graphs(make, lambda place: differences_of_words(model, place))
+
+
+def _exportable(folder: ModelFolder, settings: Settings) -> Settings:
+    if (reason := not_exported(settings)) is not None:
+        raise UserError(f"{folder.path}: not exported: the graphs have no {reason}")
+    return settings
+
+
+def _write(
+    folder: ModelFolder, graphs: _Graphs, written: Path, target: Path, int8: bool
+) -> dict[str, float]:
+    """Write graphs into a copy of their folder, and return their largest differences.
+
+    Raises:
+        UserError: one of them is too large, with the name that the file would have had in target.
+    """
+    notes = {WEIGHTS_DIGEST: digest((folder.path / WEIGHTS).read_bytes()), **folder.vocabularies}
+    for name, make in graphs.make.items():
         if int8 and name == ENCODER_GRAPH:
-            _quantise(build(settings, weights, {**notes, BITS: "8"}), written / name)
+            _quantise(make({**notes, BITS: "8"}), written / name)
         else:
-            onnx.save(build(settings, weights, notes), written / name)
+            onnx.save(make(notes), written / name)
+    differences = graphs.differences(written)
+    for name, difference in differences.items():
+        exact = not (int8 and name == ENCODER_GRAPH)
+        if difference > LARGEST_DIFFERENCE and (exact or isinf(difference)):
+            raise UserError(f"{target}: not written: {name} differs by {difference:.1e}")
+    write_checksums(written, {each.name for each in written.iterdir()} - {CHECKSUMS, CARD})
+    return differences
 
 
 def _quantise(model: onnx.ModelProto, file: Path) -> None:

@@ -67,6 +67,10 @@ class Graph:
         """Return a weight of the model folder, in float32."""
         return np.asarray(self._weights[name], np.float32)
 
+    def stored(self, name: str) -> NDArray[np.generic]:
+        """Return a weight as it is stored."""
+        return np.asarray(self._weights[name])
+
     def has(self, name: str) -> bool:
         """Return whether the model folder has a weight."""
         return name in self._weights
@@ -87,6 +91,11 @@ class Graph:
         if not self.has(f"{name}.bias"):
             return product
         return self.add("Add", product, self.constant(self.weight(f"{name}.bias"), f"{name}.bias"))
+
+    def columns(self, values: str, first: int, after: int) -> str:
+        """Return the columns first … after − 1 on the last axis of values."""
+        edges = ([first], [after], [-1])
+        return self.add("Slice", values, *map(self.constant, edges))
 
     def size(self, values: str, axis: int) -> str:
         """Return one size of a result, a scalar."""

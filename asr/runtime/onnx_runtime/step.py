@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from asr.models.settings import AttentionSettings, SpeechSettings
+from asr.models.settings import AttentionSettings, SpeechSettings, TranslationSettings
 from asr.runtime.numpy_runtime.layers import Weights
 from asr.runtime.onnx_runtime.graph import Graph, floats, integers, truths
 
+Settings = SpeechSettings | TranslationSettings
 
-def step_graph(
-    settings: SpeechSettings, weights: Weights, notes: Mapping[str, str]
-) -> onnx.ModelProto:
+
+def step_graph(settings: Settings, weights: Weights, notes: Mapping[str, str]) -> onnx.ModelProto:
     """Return the graph of a decoder step; see docs/export.md for its inputs and outputs."""
     graph = Graph(weights)
     width, size = 2 * settings.encoder.state_size, settings.decoder.state_size
@@ -79,7 +79,7 @@ def _location_term(graph: Graph, settings: AttentionSettings) -> str:
     return graph.add("MatMul", features, graph.constant(project, f"{name}.1.weight"))
 
 
-def _cell(graph: Graph, settings: SpeechSettings, embedded: str, context: str) -> str:
+def _cell(graph: Graph, settings: Settings, embedded: str, context: str) -> str:
     """Return the next state of the GRU, (B, N, H); see `asr.models.cells.gru`."""
     new = graph.linear(context, "decoder.context_gates")
     if settings.decoder.token_to_cell:
@@ -88,8 +88,7 @@ def _cell(graph: Graph, settings: SpeechSettings, embedded: str, context: str) -
     size = settings.decoder.state_size
 
     def gate(values: str, at: int) -> str:
-        edges = ([at * size], [(at + 1) * size], [2])
-        return graph.add("Slice", values, *map(graph.constant, edges))
+        return graph.columns(values, at * size, (at + 1) * size)
 
     reset, update = (
         graph.add("Sigmoid", graph.add("Add", gate(new, at), gate(old, at))) for at in (0, 1)
@@ -100,7 +99,7 @@ def _cell(graph: Graph, settings: SpeechSettings, embedded: str, context: str) -
     return graph.add("Add", candidate, change)
 
 
-def _read(graph: Graph, settings: SpeechSettings, hidden: str, embedded: str, context: str) -> str:
+def _read(graph: Graph, settings: Settings, hidden: str, embedded: str, context: str) -> str:
     """Return log-probabilities (B, N, V) of state, last token and context."""
     decoder = settings.decoder
     parts = [hidden]
@@ -115,7 +114,8 @@ def _read(graph: Graph, settings: SpeechSettings, hidden: str, embedded: str, co
         readout = graph.add("Tanh", readout)
     if not decoder.tied:
         return graph.add("LogSoftmax", graph.linear(readout, "decoder.output"), axis=-1)
-    table = graph.constant(graph.weight("decoder.embedding.weight").T, "decoder.output.weight")
+    name = "decoder.embedding.weight"  # the same constant as that of the embedding
+    table = graph.add("Transpose", graph.constant(graph.weight(name), name), perm=[1, 0])
     bias = graph.constant(graph.weight("decoder.output.bias"), "decoder.output.bias")
     return graph.add(
         "LogSoftmax", graph.add("Add", graph.add("MatMul", readout, table), bias), axis=-1
