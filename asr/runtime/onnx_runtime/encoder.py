@@ -11,8 +11,8 @@ import onnx
 
 from asr.models.settings import SpeechSettings
 from asr.runtime.numpy_runtime.layers import Weights
-from asr.runtime.onnx_runtime.graph import Graph, floats, integers, truths
-from asr.runtime.onnx_runtime.layers import bilstm, first_state, masked, norm
+from asr.runtime.onnx_runtime.graph import Graph, floats, integers
+from asr.runtime.onnx_runtime.layers import bilstm, masked, memory, norm
 
 
 def encoder_graph(
@@ -20,22 +20,10 @@ def encoder_graph(
 ) -> onnx.ModelProto:
     """Return the graph of an encoder; see docs/export.md for its inputs and outputs."""
     graph = Graph(weights)
-    size, width = 2 * settings.encoder.state_size, len(weights["normalizer.mean"])
+    width = len(weights["normalizer.mean"])
     values, lengths, mask = _annotate(graph, settings)
-    graph.scope = "memory"
-    outputs = {
-        "annotations": (values, floats("batch", "annotations", size)),
-        "mask": (mask, truths("batch", "annotations")),
-        "keys": (
-            graph.linear(values, "decoder.attention.key"),
-            floats("batch", "annotations", settings.attention.size),
-        ),
-        "hidden": (
-            first_state(graph, settings.decoder, size, values, mask),
-            floats("batch", 1, settings.decoder.state_size),
-        ),
-        "annotation_lengths": (lengths, integers("batch")),
-    }
+    outputs = memory(graph, settings, values, mask)
+    outputs["annotation_lengths"] = lengths, integers("batch")
     if settings.ctc.subframes:
         symbols = len(weights["ctc.output.bias"]) // settings.ctc.subframes
         outputs["ctc"] = (

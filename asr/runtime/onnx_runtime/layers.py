@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from asr.models.settings import DecoderSettings
+from asr.models.settings import DecoderSettings, SpeechSettings, TranslationSettings
 from asr.runtime.numpy_runtime.layers import NORM_EPSILON
-from asr.runtime.onnx_runtime.graph import Graph
+from asr.runtime.onnx_runtime.graph import Graph, Port, floats, truths
 
 
 def bilstm(graph: Graph, name: str, values: str, lengths: str) -> str:
@@ -63,9 +63,27 @@ def masked(graph: Graph, values: str, mask: str, axes: list[int]) -> str:
     return graph.add("Mul", values, graph.add("Unsqueeze", numbers, graph.constant(axes)))
 
 
-def first_state(graph: Graph, decoder: DecoderSettings, width: int, values: str, mask: str) -> str:
-    """Return s₀ (B, 1, H) for annotations (B, T, width); see `asr.models.initial`."""
+def memory(
+    graph: Graph, settings: SpeechSettings | TranslationSettings, values: str, mask: str
+) -> dict[str, tuple[str, Port]]:
+    """Return the outputs of an encoder that the decoder reads: all but lengths and CTC.
+
+    values: annotations (B, T, E); mask: (B, T).
+    """
     graph.scope = "memory"
+    width, decoder = 2 * settings.encoder.state_size, settings.decoder
+    keys = graph.linear(values, "decoder.attention.key")
+    hidden = _first_state(graph, decoder, width, values, mask)
+    return {
+        "annotations": (values, floats("batch", "annotations", width)),
+        "mask": (mask, truths("batch", "annotations")),
+        "keys": (keys, floats("batch", "annotations", settings.attention.size)),
+        "hidden": (hidden, floats("batch", 1, decoder.state_size)),
+    }
+
+
+def _first_state(graph: Graph, decoder: DecoderSettings, width: int, values: str, mask: str) -> str:
+    """Return s₀ (B, 1, H) for annotations (B, T, width); see `asr.models.initial`."""
     if decoder.initial == "zero":
         batch = graph.add("Shape", values, start=0, end=1)
         shape = graph.add("Concat", batch, graph.constant([1, decoder.state_size]), axis=0)

@@ -8,15 +8,15 @@ import onnx
 
 from asr.models.settings import TranslationSettings
 from asr.runtime.numpy_runtime.layers import Weights
-from asr.runtime.onnx_runtime.graph import Graph, floats, integers, truths
-from asr.runtime.onnx_runtime.layers import bilstm, first_state
+from asr.runtime.onnx_runtime.graph import Graph, integers
+from asr.runtime.onnx_runtime.layers import bilstm, memory
 
 
 def text_encoder_graph(
     settings: TranslationSettings, weights: Weights, notes: Mapping[str, str]
 ) -> onnx.ModelProto:
     """Return the graph of an encoder; see docs/export.md for its inputs and outputs."""
-    graph, size = Graph(weights), 2 * settings.encoder.state_size
+    graph = Graph(weights)
     graph.scope = "encoder"
     owner = "decoder" if settings.joint_embedding else "encoder"
     name = f"{owner}.embedding.weight"
@@ -28,18 +28,6 @@ def text_encoder_graph(
         hidden = graph.add("Add", hidden, bilstm(graph, graph.scope, hidden, "lengths"))
     values = graph.add("Transpose", hidden, perm=[1, 0, 2])
     mask = graph.mask("lengths", graph.size("tokens", 1))
-    graph.scope = "memory"
-    outputs = {
-        "annotations": (values, floats("batch", "annotations", size)),
-        "mask": (mask, truths("batch", "annotations")),
-        "keys": (
-            graph.linear(values, "decoder.attention.key"),
-            floats("batch", "annotations", settings.attention.size),
-        ),
-        "hidden": (
-            first_state(graph, settings.decoder, size, values, mask),
-            floats("batch", 1, settings.decoder.state_size),
-        ),
-    }
+    outputs = memory(graph, settings, values, mask)
     inputs = {"tokens": integers("batch", "annotations"), "lengths": integers("batch")}
     return graph.model("encoder", inputs, outputs, notes)
