@@ -29,6 +29,7 @@ from asr.runtime.onnx_runtime.encoder import encoder_graph
 from asr.runtime.onnx_runtime.engine import GraphEncoder, GraphStep
 from asr.runtime.onnx_runtime.export import export, not_exported
 from asr.runtime.onnx_runtime.features import features_graph
+from asr.runtime.onnx_runtime.graph import Graph, as_stored, floats
 from asr.runtime.onnx_runtime.step import step_graph
 from asr.runtime.torch_engine import TorchEngine
 from asr.weights import StoredWeights
@@ -95,6 +96,26 @@ def test_a_recording_does_not_depend_on_its_batch():
         close(first.log_probs[row], second.log_probs[0], atol=1e-5)
 
 
+def test_the_graph_computes_steps_of_one_hypothesis_alone():
+    _, engine = engines(PLAIN)
+    graph, given = engine._decoder._given_step, []
+
+    def step(tokens, state, memory):
+        given.append(tokens.shape)
+        return graph(tokens, state, memory)
+
+    engine._decoder._given_step = step
+    decoder = engine.decoder(engine.encode(audio(1.31, 0.7)).memory)
+    state = decoder.step(np.array([[1], [1]]), decoder.start()).state
+    twice = decoder.select(state, np.zeros((2, 2), np.int64))
+    stepped = decoder.step(np.array([[3, 4], [4, 3]]), twice)
+    assert given == [(2, 1)]
+    for slot in range(2):  # both agree
+        single = decoder.step(np.array([[3, 4], [4, 3]])[:, slot, None], state)
+        close(stepped.log_probs[:, slot], single.log_probs[:, 0], atol=1e-4)
+    assert given == [(2, 1)] * 3
+
+
 def test_a_window_that_is_set_later_restricts_the_attention():
     torch_engine, engine = engines(PLAIN)
     given, narrow = audio(1.3), SUPPORTED["window"].attention
@@ -128,6 +149,41 @@ def test_in_8_bits_too_a_recording_does_not_depend_on_its_batch(tmp_path):
         alone = engine.encode(row_of(given, row))
         close(together.memory.values[row, :length], alone.memory.values[0], atol=1e-6)
     assert engine.encode(given).memory.values.shape[0] == 2
+
+
+# Constants in fewer bits
+
+VALUES = np.random.default_rng(1).standard_normal((96, 64)).astype(np.float32)
+WHOLE = np.concatenate(
+    [np.full((96, 1), 127), np.random.default_rng(2).integers(-126, 127, (96, 63))], 1
+)
+FACTORS = np.abs(VALUES[:, :1])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "kind"),
+    [
+        (VALUES, onnx.TensorProto.FLOAT),
+        (VALUES.astype(np.float16).astype(np.float32), onnx.TensorProto.FLOAT16),
+        ((WHOLE * FACTORS).astype(np.float32), onnx.TensorProto.INT8),
+        ((WHOLE * FACTORS).astype(np.float32).T, onnx.TensorProto.INT8),
+        (np.zeros((96, 64), np.float32), onnx.TensorProto.FLOAT16),
+        ((WHOLE * FACTORS).astype(np.float32)[:48], onnx.TensorProto.FLOAT),  # small
+        (np.abs(VALUES.reshape(768, 1, 8)), onnx.TensorProto.FLOAT),  # a factor for 1 or 8 numbers
+    ],
+)
+def test_a_constant_is_stored_in_the_bits_that_it_had(matrix, kind):
+    graph = Graph(StoredWeights({}))
+    total = graph.add("Mul", "given", graph.constant(matrix, "matrix"))
+    port = floats("batch", *matrix.shape)
+    whole = graph.model("product", {"given": port}, {"found": (total, port)}, {})
+    stored = as_stored(whole)
+    (constant,) = (each for each in stored.graph.initializer if not each.name.endswith(".scale"))
+    assert constant.data_type == kind
+    ones = np.ones((2, *matrix.shape), np.float32)
+    for each in (whole, stored):
+        (found,) = session(each).run(None, {"given": ones})
+        np.testing.assert_allclose(found[1], matrix, rtol=1e-6)
 
 
 # Which models
@@ -283,9 +339,16 @@ def test_the_shipped_model_writes_the_same_with_its_graphs(english):
     assert [each[:3] for each in found.words] == [each[:3] for each in wanted.words]
 
 
-def test_the_encoder_in_8_bits_is_much_smaller_and_writes_nearly_the_same(english):
-    sizes = [(english / each / "encoder.onnx").stat().st_size for each in ("exact", "int8")]
-    assert sizes[1] < 0.4 * sizes[0]
+def test_the_graphs_of_weights_in_8_bits_are_as_small(english):
+    weights = (english / "exact" / "model.safetensors").stat().st_size
+    for each in ("exact", "int8"):
+        graphs = sum(
+            (english / each / f"{name}.onnx").stat().st_size for name in ("encoder", "step")
+        )
+        assert graphs < 1.1 * weights
+
+
+def test_the_encoder_in_8_bits_writes_nearly_the_same(english):
     exact, int8 = (
         Recognizer.load(english / each).configured(beam=1).transcribe(RECORDING)
         for each in ("exact", "int8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -11,9 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from asr.runtime.numpy_runtime.layers import Weights
+from asr.weights import SCALE
 
 OPSET = 17  # the first with LayerNormalization; onnxruntime reads it since 1.12
 IR_VERSION = 8  # of the file, that of opset 17
+LEAST = 4096  # numbers of a constant that is stored in fewer bits
+LEAST_OF_A_FACTOR = 16  # numbers that share a factor
 
 Attribute = int | float | str | Sequence[int]
 
@@ -119,10 +122,12 @@ class Graph:
         Raises:
             onnx.checker.ValidationError: the graph is not valid.
         """
-        for output, (result, _) in outputs.items():
-            self._nodes.append(helper.make_node("Identity", [result], [output], output))
+        ends = [
+            helper.make_node("Identity", [result], [output], output)
+            for output, (result, _) in outputs.items()
+        ]
         graph = helper.make_graph(
-            self._nodes,
+            [*self._nodes, *ends],
             name,
             [_info(each, port) for each, port in inputs.items()],
             [_info(each, port) for each, (_, port) in outputs.items()],
@@ -133,6 +138,55 @@ class Graph:
         helper.set_model_props(model, dict(notes))
         onnx.checker.check_model(model, full_check=True)
         return model
+
+
+def as_stored(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a graph whose constants are in 8 or 16 bits again, if the model folder has them so.
+
+    In 8 bits a matrix is whole numbers times a factor for each row or each column. Operators, Cast
+    and Mul, bring it back to float32; onnxruntime computes them once, when it loads the graph.
+    """
+    kept: list[onnx.TensorProto] = []
+    nodes: list[onnx.NodeProto] = []
+    for each in model.graph.initializer:
+        value = numpy_helper.to_array(each)
+        parts = _smaller(value) if value.dtype == np.float32 and value.size >= LEAST else None
+        if parts is None:
+            kept.append(each)
+            continue
+        names = [f"{each.name}.stored", f"{each.name}{SCALE}"][: len(parts)]
+        kept += [numpy_helper.from_array(*pair) for pair in zip(parts, names, strict=True)]
+        single = each.name if len(parts) == 1 else f"{each.name}.unscaled"
+        nodes.append(helper.make_node("Cast", names[:1], [single], single, to=TensorProto.FLOAT))
+        if len(parts) == 2:
+            nodes.append(helper.make_node("Mul", [single, names[1]], [each.name], each.name))
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.graph.initializer[:], found.graph.node[:]
+    found.graph.initializer.extend(kept)
+    found.graph.node.extend([*nodes, *model.graph.node])
+    onnx.checker.check_model(found, full_check=True)
+    return found
+
+
+def _smaller(value: NDArray[np.float32]) -> tuple[NDArray[Any], ...] | None:
+    """Return float16 equal to value; or int8 (…, R, C) and its factors (…, R, 1) or (…, 1, C).
+
+    None if it is neither.
+    """
+    with np.errstate(over="ignore"):
+        half = value.astype(np.float16)
+    if (half == value).all():
+        return (half,)
+    for axis in (-1, -2):
+        if value.ndim < 2 or value.shape[axis] < LEAST_OF_A_FACTOR:
+            continue
+        factors = np.abs(value).max(axis, keepdims=True) / np.float32(127)
+        np.maximum(factors, np.finfo(np.float32).tiny, out=factors)
+        numbers = np.round(value / factors)
+        if np.allclose(numbers * factors, value, rtol=1e-6, atol=0):
+            return numbers.astype(np.int8), factors
+    return None
 
 
 def _info(name: str, port: Port) -> onnx.ValueInfoProto:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-import numpy as np
 import onnx
 
 from asr.lm.recurrent import EMBEDDING
@@ -51,8 +50,11 @@ def _embedded(graph: Graph) -> str:
 def _cell(graph: Graph, size: int, embedded: str) -> tuple[str, str]:
     """Return output and cell (n, H) of the LSTM after a word."""
     graph.scope = "cell"
-    parts = [graph.weight(f"cell.weight_{part}_l0") for part in ("ih", "hh")]
-    matrix = graph.constant(np.concatenate(parts, axis=1).T, "cell.weight")  # (M + H, 4H)
+    parts = [
+        graph.constant(graph.weight(name).T, name)
+        for name in ("cell.weight_ih_l0", "cell.weight_hh_l0")
+    ]
+    matrix = graph.add("Concat", *parts, axis=0)  # (M + H, 4H)
     biases = [graph.weight(f"cell.bias_{part}_l0") for part in ("ih", "hh")]
     joined = graph.add("Concat", embedded, "output", axis=1)
     sums = graph.add("MatMul", joined, matrix)
