@@ -14,6 +14,7 @@ from tiny_translator import write_tiny_translator
 
 from asr.checksums import renew_checksum
 from asr.cli import main
+from asr.errors import UserError
 from asr.inference.loaded import LoadedModel
 from asr.inference.translator import Translator
 from asr.lm.estimation import lexicon_of, train_word_ngrams
@@ -23,6 +24,7 @@ from asr.models.language import build_language_model
 from asr.models.settings import LanguageSettings, TranslationSettings
 from asr.models.translation import build_translation_model
 from asr.runtime.numpy_runtime.translation import NumpyTextEngine
+from asr.runtime.onnx_runtime import export as exporting
 from asr.runtime.onnx_runtime.engine import (
     GraphStep,
     GraphTextEncoder,
@@ -166,6 +168,24 @@ def test_an_embedding_in_8_bits_stays_in_8_bits(tmp_path):
         found, wanted = (each.step(words, *state) for each in (GraphWords.load(target), model))
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_graph_that_is_wrong_about_rare_words_is_not_written(tmp_path, monkeypatch):
+    source = write_language_model(tmp_path / "model", bits=32)
+    weights = read_arrays(source / "model.safetensors")
+    gate, changed = weights["first.bias"].copy(), weights["rarer.0.1.bias"].copy()
+    gate[-1] -= 9  # of the rarer words: probabilities below 1e-4 …
+    changed[0] += 1e-2  # … which differ by a hundredth
+    rare = StoredWeights({**weights, "first.bias": gate})
+    monkeypatch.setattr(exporting, "read_arrays", lambda file, packed: rare)
+
+    def wrong(settings, weights, notes):
+        return words_graph(settings, StoredWeights({**weights, "rarer.0.1.bias": changed}), notes)
+
+    monkeypatch.setattr(exporting, "words_graph", wrong)
+    with pytest.raises(UserError, match=r"not written: step.onnx differs by \d"):
+        export(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture

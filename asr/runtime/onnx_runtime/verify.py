@@ -74,13 +74,17 @@ def differences_of_text(engine: NumpyTextEngine, folder: Path) -> dict[str, floa
 
 
 def differences_of_words(model: LSTMWords, folder: Path) -> dict[str, float]:
-    """Return the same for the graph of a recurrent language model, of texts made by chance."""
+    """Return the same for the graph of a recurrent language model, of texts made by chance.
+
+    Of its probabilities the logarithms are compared: most are below 1e-4.
+    """
     graph, random, worst = GraphWords.load(folder), np.random.default_rng(1), 0.0
     state = [np.zeros((TEXTS, model.state_size), np.float32)] * 2
     for _ in range(STEPS):
         words = random.integers(1, model.size, TEXTS)
         found, wanted = graph.step(words, *state), model.step(words, *state)
-        worst = max(worst, *(_difference(*each) for each in zip(found, wanted, strict=True)))
+        pairs = [(np.log(found[0]), np.log(wanted[0])), *zip(found[1:], wanted[1:], strict=True)]
+        worst = max(worst, *(_difference(*each) for each in pairs))
         state = [*wanted[1:]]
     return {STEP_GRAPH: worst}
 
