@@ -141,10 +141,11 @@ class Graph:
 
 
 def as_stored(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a graph whose constants are in 8 or 16 bits again, if the model folder has them so.
+    """Return a graph whose constants are in 8 or 16 bits wherever they fit into these.
 
-    In 8 bits a matrix is whole numbers times a factor for each row or each column. Operators, Cast
-    and Mul, bring it back to float32; onnxruntime computes them once, when it loads the graph.
+    Weights that the model folder has in these bits are therefore as small here. In 8 bits a matrix
+    is whole numbers times a factor for each row or each column. The operators Cast and Mul make it
+    float32 again; onnxruntime computes them once, when it loads the graph.
     """
     kept: list[onnx.TensorProto] = []
     nodes: list[onnx.NodeProto] = []
