@@ -6,9 +6,9 @@
 
 The models must have been fine-tuned from the same model (`training.start_from`), with different
 seeds or data; averaging independently initialised models fails. The last form adds the changes that
-both made to that model. Sources: Wortsman et al. 2022, "Model soups: averaging weights of multiple
-fine-tuned models improves accuracy without increasing inference time"; Ilharco et al. 2023,
-"Editing models with task arithmetic".
+both made to that model. Decoding defaults and the like are those of the first. Sources: Wortsman et
+al. 2022, "Model soups: averaging weights of multiple fine-tuned models improves accuracy without
+increasing inference time"; Ilharco et al. 2023, "Editing models with task arithmetic".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
         )
     first, *others = [read_folder(path) for path in given.sources]
     for other in others:
-        if replace(other, path=first.path, notes=first.notes) != first:
+        if replace(other, path=first.path, notes=first.notes, usage=first.usage) != first:
             raise UserError(f"{other.path}: sizes or vocabularies differ from {first.path}")
     state = average_weights([read_weights(path / WEIGHTS) for path in given.sources], shares)
     content = (first.task, first.model, first.vocabularies, state, first.notes)

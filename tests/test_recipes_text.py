@@ -13,6 +13,7 @@ import torch
 from asr.corpora.pairs import read_classes, read_pairs, read_sentences, sentence_key
 from asr.errors import UserError
 from asr.inference.translator import Translator
+from asr.model_folder import Usage
 from asr.models.folder import WEIGHTS, read_folder, read_weights, save_folder
 from asr.models.settings import (
     AttentionSettings,
@@ -127,12 +128,14 @@ def test_models_are_averaged_weight_by_weight(
         )
         AVERAGE["main"]()
         assert Translator.load(target).source == Translator.load(model).source
+        assert read_folder(target).usage == read_folder(model).usage
         return read_weights(target / WEIGHTS)
 
     other = tmp_path / "other"
     folder, ones = read_folder(model), read_weights(model / WEIGHTS)
     threes = {name: 3 * value for name, value in ones.items()}
-    save_folder(other, folder.task, folder.model, folder.vocabularies, threes, {})
+    usage = Usage(decoding={"beam": 3})
+    save_folder(other, folder.task, folder.model, folder.vocabularies, threes, {}, usage=usage)
     for name, value in average().items():
         assert torch.allclose(value, 2 * ones[name])
     for name, value in average("1", "3").items():
