@@ -158,6 +158,9 @@ def test_kokoro_without_its_voices_is_one_line(kokoro, tmp_path):
     for folder in (None, tmp_path / "none"):
         with pytest.raises(UserError, match="needs --styles FOLDER with at least two voices"):
             SYNTHESIZE["load_voice"]("kokoro", folder)
+    (tmp_path / "styles" / "am_three.bin").write_bytes(bytes(7))
+    with pytest.raises(UserError, match="not all n × 256 float32"):
+        SYNTHESIZE["load_voice"]("kokoro", tmp_path / "styles")
 
 
 def test_a_language_model_is_counted_from_text_and_manifests(tmp_path, monkeypatch, capsys):

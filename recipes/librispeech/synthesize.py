@@ -92,7 +92,7 @@ def _hibari() -> Any:
 class Kokoro:
     """Kokoro-82M with English phonemes by hibari, each time with another of its voices.
 
-    Every second utterance has a mixture of two voices: a weighted mean of their style vectors.
+    About half of the utterances have a mixture of two: a weighted mean of their style vectors.
 
     Args:
         styles: folder of style vectors, `af_heart.bin` and so on, each 510 × 256 float32, one for
@@ -100,7 +100,7 @@ class Kokoro:
             The English ones are taken: `af_`, `am_`, `bf_`, `bm_`.
 
     Raises:
-        UserError: a package or the styles are missing.
+        UserError: a package or the styles are missing, or the styles are not of that form.
     """
 
     def __init__(self, styles: Path | None) -> None:
@@ -110,6 +110,9 @@ class Kokoro:
                 "the voice kokoro needs --styles FOLDER with at least two voices, such as "
                 "kokoro.js/voices of hexgrad/kokoro on GitHub"
             )
+        sizes = {file.stat().st_size for file in files}
+        if len(sizes) > 1 or min(sizes) % (256 * 4) or not min(sizes):
+            raise UserError(f"{styles}: the voices are not all n × 256 float32, of the same n")
         self._phonemize = _hibari().phonemize
         try:
             import onnxruntime
